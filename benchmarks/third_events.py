@@ -11,7 +11,13 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from idlestate import BatchedProcessFunction, KeyedProcessFunction, process
+from idlestate import (
+    BatchedCoProcessFunction,
+    BatchedProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    process,
+)
 from idlestate.state import ValueStateDescriptor
 from recipes import Windows
 
@@ -74,6 +80,27 @@ class ThirdBoth(ThirdBatched):
     """In both forms."""
 
     process_element = Third.process_element
+    on_timer = Third.on_timer
+
+
+class ThirdOfTwo(Third, KeyedCoProcessFunction):
+    """With `co_process`: events of both inputs count."""
+
+    process_element = KeyedCoProcessFunction.process_element
+    process_element1 = process_element2 = Third.process_element
+
+
+class ThirdOfTwoBatched(ThirdBatched, BatchedCoProcessFunction):
+    """The same for many keys in a call."""
+
+    process_batch = BatchedCoProcessFunction.process_batch
+    process_batch1 = process_batch2 = ThirdBatched.process_batch
+
+
+class ThirdOfTwoBoth(ThirdOfTwoBatched):
+    """In both forms."""
+
+    process_element1 = process_element2 = Third.process_element
     on_timer = Third.on_timer
 
 

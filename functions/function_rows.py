@@ -13,10 +13,9 @@ from idlestate.backends.runs.fields import Field, take, to_arrow
 from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.shards.function_state import INPUT_NUMBER
 from idlestate.backends.shards.steps_by_key import Steps
+from idlestate.functions.function_forms import METHODS
 
 Ints = npt.NDArray[np.int64]
-METHODS = (("process_element",), ("process_element1", "process_element2"))
-"""The methods that records are given to, of one input and of two."""
 
 
 def function_rows(
@@ -43,7 +42,7 @@ def function_rows(
             if name in inputs[0]
         }
         return _rows(0, inputs, keys, carried, len(steps.t_ms))
-    number = np.asarray(to_arrow(carried[INPUT_NUMBER]).to_numpy(zero_copy_only=False))
+    number = input_numbers(carried)
     key_of = np.repeat(np.arange(len(counts)), counts)
     found = []
     for each, columns in enumerate(inputs):
@@ -58,6 +57,22 @@ def function_rows(
     return map(next, map(found.__getitem__, number.tolist()))
 
 
+def input_numbers(carried: Mapping[str, Field]) -> Ints:
+    """Of which of two inputs records are, by the columns that they carry."""
+    return np.asarray(to_arrow(carried[INPUT_NUMBER]).to_numpy(zero_copy_only=False), np.int64)
+
+
+def row_type(inputs: Sequence[Sequence[str]], number: int) -> Any:
+    """The named tuple of an input's columns.
+
+    Their names and their method are under names that no column can have.
+    """
+    names = tuple(inputs[number])
+    base: Any = namedtuple("Row", names, rename=True)  # type: ignore[misc]
+    facts = {"__slots__": (), "_columns": names, "_method": METHODS[len(inputs) - 1][number]}
+    return type("Row", (base,), facts)
+
+
 def _rows(
     number: int,
     inputs: Sequence[Sequence[str]],
@@ -65,12 +80,9 @@ def _rows(
     carried: Mapping[str, Field],
     count: int,
 ) -> Iterator[Any]:
-    """The records of one input, with their names and method under names that no column can have."""
-    names = tuple(inputs[number])
-    base: Any = namedtuple("Row", names, rename=True)  # type: ignore[misc]
-    facts = {"__slots__": (), "_columns": names, "_method": METHODS[len(inputs) - 1][number]}
-    row = type("Row", (base,), facts)
+    """The records of one input."""
+    names, row = inputs[number], row_type(inputs, number)
     if not names:
         return repeat(row(), count)
     columns = [keys[name] if name in keys else python_values(carried[name]) for name in names]
-    return map(row._make, zip(*columns, strict=True))  # type: ignore[attr-defined]
+    return map(row._make, zip(*columns, strict=True))

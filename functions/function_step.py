@@ -111,7 +111,7 @@ class _Step:
             return self.after(sweep_at_ms, rejects=False)
         is_hot = np.zeros(len(self.steps), dtype=bool)
         if self.bound.form == "both":
-            is_hot = hot_keys(self.steps.counts)
+            is_hot = hot_keys(self.steps.counts, len(self.bound.inputs))
         hot, others = self._of(is_hot), self._of(~is_hot)
         none = self.swept.take(np.zeros(0, dtype=np.int64))
         parts = []

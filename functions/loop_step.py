@@ -110,8 +110,7 @@ class _LoopStep:
         types = dict(spec.keys) | dict(self.kind.payload)
         function: Any = opened.function
         states: Any = opened.declared
-        columns = [types[name] for name in bound.inputs[0]]
-        return OneKeyCalls(function, states, [kind for _, kind in spec.keys], columns, bound.output)
+        return OneKeyCalls(function, states, [kind for _, kind in spec.keys], types, bound.output)
 
     def to_visit(self) -> KeysToVisit:
         """The keys, their records and lives."""

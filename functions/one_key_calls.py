@@ -1,16 +1,17 @@
 """A batched function called with one key at a time: to find the record on which a call fails."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from idlestate.functions.batch_context import BatchContext, is_plain, shown
-from idlestate.functions.batched_function import FORMS, BatchedProcessFunction, overrides
+from idlestate.functions.batched_function import FORMS, BatchedProcessFunction
 from idlestate.functions.fitted_columns import Ints, fitted, output_batches, rows_of
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.functions.function_context import FunctionContext
+from idlestate.functions.function_forms import overrides
 from idlestate.state.descriptors import ValueStateDescriptor
 
 
@@ -22,7 +23,7 @@ class OneKeyCalls(KeyedProcessFunction):
         function: BatchedProcessFunction,
         states: Sequence[ValueStateDescriptor],
         keys: Sequence[pa.DataType],
-        columns: Sequence[pa.DataType],
+        columns: Mapping[str, pa.DataType],
         output: pa.Schema,
     ) -> None:
         """The function, opened, with its states, the types of keys and columns, and its output."""
@@ -31,7 +32,8 @@ class OneKeyCalls(KeyedProcessFunction):
 
     def process_element(self, row: Any, ctx: FunctionContext) -> Any:
         """See `KeyedProcessFunction`."""
-        arrays = [pa.array([v], kind) for v, kind in zip(row, self._columns, strict=True)]
+        kinds = [self._columns[name] for name in row._columns]  # noqa: SLF001 - as of `_method`
+        arrays = [pa.array([v], kind) for v, kind in zip(row, kinds, strict=True)]
         rows = type(row)(*arrays)
         return self._rows(self.function.process_batch(rows, self._context(ctx)))
 

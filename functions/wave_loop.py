@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from idlestate.backends.runs.keys import take_keys
 from idlestate.functions.batch_context import BatchContext
-from idlestate.functions.batched_function import BatchedProcessFunction, overrides
+from idlestate.functions.batched_function import FORMS, BatchedProcessFunction
 from idlestate.functions.errors import FunctionError, error_of
 from idlestate.functions.fitted_columns import Flags, Ints, output_batches
+from idlestate.functions.function_forms import overrides
 from idlestate.functions.key_loop import MOST_TIMERS_AT_ONCE
 from idlestate.functions.life_table import LifeTable
 from idlestate.functions.timer_table import TimerTable
@@ -100,14 +101,17 @@ class WaveLoop:
 
     def _write(self, keys: Ints, t_ms: Ints, rows: Any) -> None:
         self._lives.write(keys, t_ms)
-        process = self._function.process_batch
-        self._call("process_batch", keys, t_ms, lambda ctx: process(rows, ctx))
+        self._call(*self._process(keys, t_ms, rows))
         self._end_empty(keys)
 
     def _read(self, keys: Ints, t_ms: Ints, rows: Any) -> None:
         self._lives.read(keys, t_ms)
-        process = self._function.process_batch
-        self._look("process_batch", keys, t_ms, lambda ctx: process(rows, ctx))
+        self._look(*self._process(keys, t_ms, rows))
+
+    def _process(self, keys: Ints, t_ms: Ints, rows: Any) -> tuple[str, Ints, Ints, Call]:
+        """The call with records."""
+        method = FORMS[rows._method]  # noqa: SLF001 - a name no column has
+        return method, keys, t_ms, lambda ctx: self._function.process_batch(rows, ctx)
 
     def _fire_due(self, keys: Ints, reach_ms: Ints) -> None:
         last_ms = np.full(len(keys), NEVER_MS)

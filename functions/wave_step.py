@@ -1,13 +1,12 @@
 """A batch of a shard, given to a batched function."""
 
-from collections import namedtuple
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.runs.fields import take, to_arrow
+from idlestate.backends.runs.fields import Field, take, to_arrow
 from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards.function_state import FunctionState
@@ -16,6 +15,7 @@ from idlestate.functions.batched_function import BatchedProcessFunction
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.declared_states import OpenFunction
 from idlestate.functions.fitted_columns import Flags, Ints
+from idlestate.functions.function_rows import input_numbers, row_type
 from idlestate.functions.keys_after import KeysAfter
 from idlestate.functions.life_table import LifeTable, joined
 from idlestate.functions.timer_table import TimerTable
@@ -24,17 +24,24 @@ from idlestate.functions.wave_loop import WaveLoop
 from idlestate.retention.policy import Policy
 from idlestate.state.descriptors import ValueStateDescriptor
 
+Wave: TypeAlias = tuple[Ints, Ints, Flags | None, Any]
+"""Records of one call: their keys, times, which only look, and a named tuple of their columns."""
 WAVE_COST = 100
 """A call costs as much as so many records in the form of one key (measured: about 100)."""
 
 
-def hot_keys(counts: Ints) -> Flags:
-    """The keys with so many more records than others that waves of them alone do not pay."""
+def hot_keys(counts: Ints, inputs: int) -> Flags:
+    """The keys with so many more records than others that waves of them alone do not pay.
+
+    Args:
+        counts: how many records each key has.
+        inputs: of how many inputs: a wave is a call for each.
+    """
     longest = np.sort(counts)
     rest = np.concatenate([np.cumsum(longest[::-1])[::-1], [0]])
     # Waves up to a number of records, and one by one the keys that have more.
     waves = np.concatenate([[0], longest])
-    best = int(np.argmin(waves * WAVE_COST + rest))
+    best = int(np.argmin(waves * (WAVE_COST * inputs) + rest))
     hot: Flags = counts > waves[best]
     return hot
 
@@ -113,10 +120,10 @@ def in_waves(
 
 def _waves(
     bound: BoundFunction, kind: FunctionState, key_names: Sequence[str], steps: Steps
-) -> Iterator[tuple[Ints, Ints, Flags | None, Any]]:
-    """The first records of all keys, then the second ones, and so on."""
+) -> Iterator[Wave]:
+    """The first records of all keys, then the second ones, and so on: those of each input."""
     if not len(steps):
-        return
+        return iter(())
     order = np.argsort(-steps.counts, kind="stable")
     first = np.cumsum(steps.counts) - steps.counts
     # How many keys have more records than 0, 1, 2, ...
@@ -125,20 +132,48 @@ def _waves(
     number = np.repeat(np.arange(len(widths)), widths)
     keys = order[np.arange(len(number)) - (ends - widths)[number]]
     at = first[keys] + number
-    of_key = dict(zip(key_names, take_keys(steps.keys, keys), strict=True))
     carried = dict(zip((name for name, _ in kind.payload), steps.carried, strict=True))
+    inputs = len(bound.inputs)
+    if inputs == 1:
+        return _of_input(bound, 0, key_names, steps, carried, keys, at, number)
+    of_input = input_numbers(carried)[at]
+    found = []
+    for each in range(inputs):
+        own = np.flatnonzero(of_input == each)
+        found.append(
+            _of_input(bound, each, key_names, steps, carried, keys[own], at[own], number[own])
+        )
+    # In each wave the left records, then the right ones: no key has both.
+    turns = np.flatnonzero(np.bincount(number * inputs + of_input)) % inputs
+    return map(next, map(found.__getitem__, turns.tolist()))
+
+
+def _of_input(
+    bound: BoundFunction,
+    of_input: int,
+    key_names: Sequence[str],
+    steps: Steps,
+    carried: Mapping[str, Field],
+    keys: Ints,
+    at: Ints,
+    number: Ints,
+) -> Iterator[Wave]:
+    """The waves of one input; of its records the keys, positions and waves, in order of waves."""
+    names = bound.inputs[of_input]
+    of_key = dict(zip(key_names, take_keys(steps.keys, keys), strict=True))
     columns = [
-        of_key[name] if name in of_key else to_arrow(take(carried[name], at))
-        for name in bound.inputs[0]
+        of_key[name] if name in of_key else to_arrow(take(carried[name], at)) for name in names
     ]
-    row = namedtuple("Rows", bound.inputs[0], rename=True)  # type: ignore[misc]
+    row = row_type(bound.inputs, of_input)
     t_ms = steps.t_ms[at]
     reads = None if steps.is_read is None else steps.is_read[at]
-    for end, width in zip(ends.tolist(), widths.tolist(), strict=True):
-        of = slice(end - width, end)
+    widths, begin = np.bincount(number), 0
+    for width in widths[widths > 0].tolist():
+        of = slice(begin, begin + width)
         yield (
             keys[of],
             t_ms[of],
             None if reads is None else reads[of],
-            row(*(column.slice(end - width, width) for column in columns)),
+            row(*(column.slice(begin, width) for column in columns)),
         )
+        begin += width

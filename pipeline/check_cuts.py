@@ -16,6 +16,7 @@ from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.co_function_harness import CoFunctionHarness
 from idlestate.pipeline.file_harness import columns_of, file_harness
 from idlestate.pipeline.function_harness import FunctionHarness
+from idlestate.pipeline.harness_forms import HarnessOfForms
 from idlestate.pipeline.retain_harness import OperatorHarness
 from idlestate.pipeline.two_inputs import LEFT, RIGHT
 
@@ -38,8 +39,7 @@ def check_cuts(
     in each run, and a function starts anew before each batch, as after a restart. Compared are the
     rows and the lives that are open in the end; of the updates of one life only the last one, of
     those of sessions none. A function in both forms (`BatchedProcessFunction`) is called in each of
-    them, and all must agree.
-    No JVM is started.
+    them, and all must agree. No JVM is started.
 
     Args:
         subject: a pipeline of a configuration file, as the file's path; a function of `process` or
@@ -129,13 +129,13 @@ def _chosen(config: Config, uid: str | None) -> str:
 def _forms(make: Make) -> list[Make]:
     """What makes harnesses that call a function in one of its forms; else just `make`."""
     made = make()
-    if not isinstance(made, FunctionHarness):
+    if not isinstance(made, HarnessOfForms):
         return [make]
 
     def of(form: str) -> Make:
         def make_one() -> OperatorHarness[Any]:
             harness = make()
-            assert isinstance(harness, FunctionHarness)
+            assert isinstance(harness, HarnessOfForms)
             harness.use_form(form)
             return harness
 
@@ -247,8 +247,8 @@ def _report(whole_by: Make, make: Make, records: Records, cuts: Sequence[int]) -
         )
         in_whole, in_parts = "in the first run", "in the second run"
     elif not cuts or _run(make, records, []) != whole:
-        first = "process_batch and process_element give different results"
-        in_whole, in_parts = "of process_element", "of process_batch"
+        first = "the methods of one key and of many keys give different results"
+        in_whole, in_parts = "of the methods of one key", "of the methods of many keys"
     lines = [first]
     for number, batch in enumerate(_batches(records, cuts)):
         lines += [f"batch {number}:", *(f"  {_shown(record)}" for record in batch)]

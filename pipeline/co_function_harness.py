@@ -7,16 +7,17 @@ import pyarrow as pa
 
 from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.pipeline.co_process import co_operator
+from idlestate.pipeline.harness_forms import HarnessOfForms
 from idlestate.pipeline.process_arguments import with_function
 from idlestate.pipeline.retain_harness import HARNESS, Input
 from idlestate.pipeline.spark_types import spark_schema_of
-from idlestate.pipeline.two_input_harness import TwoInputHarness
+from idlestate.pipeline.two_input_harness import Pairs, TwoInputHarness
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.timers.clock import FakeClock
 
 
-class CoFunctionHarness(TwoInputHarness):
+class CoFunctionHarness(TwoInputHarness, HarnessOfForms[Pairs]):
     """One `co_process` operator, fed batch by batch.
 
     Its rows are those of a query on the same batches. As in Spark, the watermark of a batch comes

@@ -1,25 +1,23 @@
 """`process` batch by batch in the calling process, for tests of functions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from idlestate.backends.shards.function_state import FunctionState
-from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.function import KeyedProcessFunction
+from idlestate.pipeline.harness_forms import HarnessOfForms
 from idlestate.pipeline.operator_checks import Columns
-from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.process_arguments import function_state, order_of, with_function
-from idlestate.pipeline.retain_harness import HARNESS, OperatorHarness, Rows
+from idlestate.pipeline.retain_harness import HARNESS, Rows
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy
 from idlestate.timers.clock import FakeClock
 
 
-class FunctionHarness(OperatorHarness[Rows]):
+class FunctionHarness(HarnessOfForms[Rows]):
     """One `process` operator, fed batch by batch.
 
     Its rows are those of a query on the same batches. As in Spark, the watermark of a batch comes
@@ -83,26 +81,3 @@ class FunctionHarness(OperatorHarness[Rows]):
             rejects=rejects,
             in_order=order_of(function, choose_policy(policy, config, HARNESS), in_order),
         )
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """The forms in which the function can be called, as in `BoundFunction`."""
-        form = _work(self._spec).form
-        return ("keyed", "batched") if form == "both" else (form,)
-
-    def use_form(self, form: str) -> None:
-        """From now on call the function in one of its forms only."""
-        bind = self._bind
-        assert bind is not None
-
-        def bound(spec: OperatorSpec) -> OperatorSpec:
-            spec = bind(spec)
-            return replace(spec, work=replace(_work(spec), form=form))
-
-        self._bind = bound
-        self.restart()
-
-
-def _work(spec: OperatorSpec) -> BoundFunction:
-    assert isinstance(spec.work, BoundFunction)
-    return spec.work

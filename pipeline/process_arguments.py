@@ -12,12 +12,12 @@ import pyarrow as pa
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.config.added_columns import INPUT, REJECTED
 from idlestate.errors import RefusedError
-from idlestate.functions.batched_function import form_of, overrides
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.functions.declared_states import states_of
 from idlestate.functions.errors import said_by
 from idlestate.functions.function import KeyedProcessFunction
+from idlestate.functions.function_forms import form_of, overrides
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.operator_spec import OperatorSpec

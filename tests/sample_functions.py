@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from idlestate import (
     BatchContext,
+    BatchedCoProcessFunction,
     BatchedProcessFunction,
     CountTriggeredFunction,
     FunctionContext,
@@ -61,6 +62,22 @@ class Fast(BatchedProcessFunction):
         return {"k": ctx.keys, "n": ctx.timestamps_ms}
 
 
+class FastTwo(BatchedCoProcessFunction):
+    count = ValueStateDescriptor(name="count", value_type=pa.int64(), default=0)
+
+    def process_batch1(self, rows: Any, ctx: BatchContext) -> Iterator[dict[str, Any]]:
+        yield {"k": ctx.keys, "n": ctx.state(self.count).value()}
+
+    def process_batch2(self, rows: Any, ctx: BatchContext) -> None:
+        ctx.state(self.count).update(rows.n)
+
+    def process_element1(self, row: Any, ctx: FunctionContext) -> Iterator[tuple[str, int]]:
+        yield ctx.key, ctx.state(self.count).value()
+
+    def process_element2(self, row: Any, ctx: FunctionContext) -> None:
+        ctx.state(self.count).update(row.n)
+
+
 class Pages(CountTriggeredFunction):
     pages = ListStateDescriptor(name="pages", value_type=pa.string())
 
@@ -86,9 +103,11 @@ def made(function: KeyedProcessFunction) -> FunctionHarness:
 
 
 check_cuts(lambda: made(Alert()), [{"k": "a", "n": 1}])
+for function in (Two(), FastTwo()):
+    check_cuts(function, [("left", {"k": "a"})], key="k", output="k string, n bigint")
 check_cuts(
     lambda: CoFunctionHarness(
-        SCHEMA, SCHEMA, key="k", function=Two(), output="k string, n bigint", event_time="t"
+        SCHEMA, SCHEMA, key="k", function=FastTwo(), output="k string, n bigint", event_time="t"
     ),
     [("left", {"k": "a"})],
     runs=2,

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from idlestate.backends.shards.key_facts import KeyState as KeyState
     from idlestate.backends.shards.policy_plan import PolicyPlan as PolicyPlan
     from idlestate.functions.batch_context import BatchContext as BatchContext
+    from idlestate.functions.batched_co_function import (
+        BatchedCoProcessFunction as BatchedCoProcessFunction,
+    )
     from idlestate.functions.batched_function import (
         BatchedProcessFunction as BatchedProcessFunction,
     )
@@ -62,6 +65,7 @@ else:
             "idlestate.functions.function_context": ["FunctionContext"],
             "idlestate.functions.co_function": ["KeyedCoProcessFunction"],
             "idlestate.functions.batch_context": ["BatchContext"],
+            "idlestate.functions.batched_co_function": ["BatchedCoProcessFunction"],
             "idlestate.functions.batched_function": ["BatchedProcessFunction"],
             "idlestate.functions.count_trigger": ["CountTriggeredFunction"],
             "idlestate.functions.function": ["KeyedProcessFunction"],
@@ -95,6 +99,7 @@ __all__ = [
     "Accumulator",
     "Advice",
     "BatchContext",
+    "BatchedCoProcessFunction",
     "BatchedProcessFunction",
     "CountTriggeredFunction",
     "Explanation",

@@ -103,7 +103,7 @@ def test_a_function_whose_results_depend_on_more_than_records_is_found() -> None
     text = str(raised.value)
     assert text.startswith("results differ between two runs of the same batch: they depend")
     assert "rows only in the first run" in text
-    assert "process_batch" not in text
+    assert "many keys" not in text
 
 
 def test_records_that_would_be_late_are_refused() -> None:
@@ -152,6 +152,8 @@ def test_both_forms_of_a_function_are_compared() -> None:
     with pytest.raises(AssertionError) as raised:
         check_cuts(functions(Disagreeing(), in_order=True), RECORDS, runs=10)
     text = str(raised.value)
-    assert text.startswith("process_batch and process_element give different results\nbatch 0:")
+    assert text.startswith(
+        "the methods of one key and of many keys give different results\nbatch 0:"
+    )
     assert len([line for line in text.splitlines() if line.startswith("  ")]) == 1
-    assert "rows only of process_batch" in text
+    assert "rows only of the methods of many keys" in text

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate import (
+    BatchedCoProcessFunction,
     BatchedProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -42,6 +43,10 @@ class EchoTwo(KeyedCoProcessFunction):
         yield ctx.key, repr(tuple(row))
 
     process_element2 = process_element1
+
+
+class EchoTwoBatch(BatchedCoProcessFunction):
+    process_batch1 = process_batch2 = EchoBatch.process_batch
 
 
 def harness(function: KeyedProcessFunction, **more: Any) -> FunctionHarness:
@@ -106,7 +111,7 @@ class Twice(Echo):
     [
         (lambda: harness(Misspelt()), "Misspelt has no process_element; define it"),
         (lambda: two_inputs(OneMethod()), "OneMethod has no process_element2; define it"),
-        (lambda: two_inputs(BothBases()), "BothBases is a BatchedProcessFunction too, which co_p"),
+        (lambda: two_inputs(BothBases()), "BothBases is .*; derive it from BatchedCoProcessFuncti"),
         (lambda: harness(Locked()), "Locked cannot be copied: .*lock.*; create in open what tasks"),
         (lambda: harness(Closed()), r"Closed.open raised OSError: no model \(.*definitions.py, li"),
         (lambda: harness(Leaving()), r"Leaving.open raised SystemExit: 3 \(.*; correct it"),
@@ -149,9 +154,12 @@ def test_columns_may_have_any_name_and_are_in_the_order_asked_for(
         assert found == [{"k": "a", "what": repr(tuple(values[name] for name in columns))}]
 
 
-def test_columns_of_two_inputs_may_be_none_and_in_another_order_than_the_schema() -> None:
+@pytest.mark.parametrize("function", [EchoTwo(), EchoTwoBatch()])
+def test_columns_of_two_inputs_may_be_none_and_in_another_order_than_the_schema(
+    function: KeyedCoProcessFunction,
+) -> None:
     right = dict(reversed(SCHEMA.items()))
-    tested = two_inputs(EchoTwo(), right=right, columns=[], right_columns=["n", "k"])
+    tested = two_inputs(function, right=right, columns=[], right_columns=["n", "k"])
     found = tested.batch([("right", ROW), ("left", ROW)]) + tested.finish()
     assert [row["what"] for row in found] == ["()", "(1, 'a')"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate import KeyedCoProcessFunction, KeyedProcessFunction
+from idlestate import BatchedCoProcessFunction, KeyedCoProcessFunction, KeyedProcessFunction
 from idlestate.config.loading import load_config
 from idlestate.errors import RefusedError
 from idlestate.state import ValueStateDescriptor
@@ -70,6 +70,18 @@ class Newest(KeyedCoProcessFunction):
         ctx.state(self.newest).update(row.m)
 
 
+class NewestOfMany(BatchedCoProcessFunction):
+    """The same, in calls with many keys."""
+
+    newest = Newest.newest
+
+    def process_batch1(self, rows: Any, ctx: Any) -> Any:
+        return {"key": ctx.keys, "n": ctx.state(self.newest).value()}
+
+    def process_batch2(self, rows: Any, ctx: Any) -> Any:
+        ctx.state(self.newest).update(rows.m)
+
+
 def called(name: str) -> str:
     return f"    function: {__name__}:{name}\n    output: {OUTPUT}\n".replace(OUTPUT, f'"{OUTPUT}"')
 
@@ -89,6 +101,7 @@ def written(folder: Path, fields: str, without: str = "") -> Path:
         ("    kind: deduplicate\n" + ORDERED, RECORDS),
         ("    kind: process\n" + ORDERED + called("Sums"), RECORDS),
         ("    kind: co_process\n" + RIGHT + called("Newest"), PAIRS),
+        ("    kind: co_process\n" + RIGHT + called("NewestOfMany"), PAIRS),
         ("    kind: join\n    how: full\n" + RIGHT, PAIRS),
         ('    kind: join\n    how: left\n    between: ["-3s", 5s]\n' + RIGHT, PAIRS),
         (

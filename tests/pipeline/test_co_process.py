@@ -10,7 +10,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from idlestate import KeyedCoProcessFunction, Policy, co_process, read_state, run_to_end
+from idlestate import (
+    BatchedCoProcessFunction,
+    KeyedCoProcessFunction,
+    Policy,
+    co_process,
+    read_state,
+    run_to_end,
+)
 from idlestate.errors import RefusedError
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.state import ListStateDescriptor, ValueStateDescriptor
@@ -55,6 +62,29 @@ class Stock(KeyedCoProcessFunction):
         yield ctx.key, "end", ctx.state(self.total).value()
 
 
+class FastStock(BatchedCoProcessFunction):
+    """The same without the list of levels, in calls with many items."""
+
+    total = Stock.total
+
+    def process_batch1(self, rows: Any, ctx: Any) -> Any:
+        total = ctx.state(self.total)
+        total.update(total.value() + rows.n.to_numpy())
+
+    def process_batch2(self, rows: Any, ctx: Any) -> Any:
+        ctx.timer("again", ctx.timestamps_ms + 600_000)
+        return self.told([f"level {level}" for level in rows.level.to_pylist()], ctx)
+
+    def on_timers(self, name: Any, ctx: Any) -> Any:
+        return self.told([name] * len(ctx.keys), ctx)
+
+    def on_expires(self, ctx: Any) -> Any:
+        return self.told(["end"] * len(ctx.keys), ctx)
+
+    def told(self, what: list[str], ctx: Any) -> Any:
+        return {"item": ctx.keys, "what": what, "total": ctx.state(self.total).value()}
+
+
 def made() -> tuple[list[list[dict[str, Any]]], list[list[dict[str, Any]]]]:
     """Orders and alarms of four hours, each in three batches, up to 20 minutes out of order."""
     chance = random.Random(5)
@@ -71,9 +101,11 @@ def made() -> tuple[list[list[dict[str, Any]]], list[list[dict[str, Any]]]]:
     return found[0], found[1]
 
 
-def expected(*inputs: list[list[dict[str, Any]]]) -> Counter[Any]:
+def expected(
+    *inputs: list[list[dict[str, Any]]], function: KeyedCoProcessFunction | None = None
+) -> Counter[Any]:
     """All at once, by the harness, which the slow model checks."""
-    harness = CoFunctionHarness(ORDERS, ALARMS, function=Stock(), **ARGUMENTS)
+    harness = CoFunctionHarness(ORDERS, ALARMS, function=function or Stock(), **ARGUMENTS)
     rows = [
         (name, row)
         for name, batches in zip(("left", "right"), inputs, strict=True)
@@ -121,3 +153,15 @@ def test_orders_and_alarms_meet_in_one_state(
     assert counted(whole.to_pylist()) == expected(*inputs)
     with pytest.raises(RefusedError, match="one input is a stream and the other is not"):
         stocked(feeds[0].stream(spark), feeds[1].table(spark))
+
+
+def test_many_items_meet_in_one_call(spark: SparkSession, tmp_path: Path) -> None:
+    inputs = made()
+    feeds = Feed(tmp_path / "orders", ORDERS, 1), Feed(tmp_path / "alarms", ALARMS, 1)
+    for feed, batches in zip(feeds, inputs, strict=True):
+        for batch in batches:
+            feed.add(batch)
+    whole = stocked(feeds[0].table(spark), feeds[1].table(spark), function=FastStock())
+    rows = whole.toArrow().to_pylist()
+    assert {row["what"] for row in rows} >= {"level 3", "again"}
+    assert counted(rows) == expected(*inputs, function=FastStock())

@@ -1,0 +1,34 @@
+"""Harnesses of user functions, which can be called in one form only."""
+
+from dataclasses import replace
+
+from idlestate.functions.bound_function import BoundFunction
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.retain_harness import Given, OperatorHarness
+
+
+class HarnessOfForms(OperatorHarness[Given]):
+    """One operator that calls a function, fed batch by batch."""
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The forms in which the function can be called, as in `BoundFunction`."""
+        form = _work(self._spec).form
+        return ("keyed", "batched") if form == "both" else (form,)
+
+    def use_form(self, form: str) -> None:
+        """From now on call the function in one of its forms only."""
+        bind = self._bind
+        assert bind is not None
+
+        def bound(spec: OperatorSpec) -> OperatorSpec:
+            spec = bind(spec)
+            return replace(spec, work=replace(_work(spec), form=form))
+
+        self._bind = bound
+        self.restart()
+
+
+def _work(spec: OperatorSpec) -> BoundFunction:
+    assert isinstance(spec.work, BoundFunction)
+    return spec.work
