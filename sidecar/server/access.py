@@ -8,7 +8,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from idlestate.config.sidecar_rules import is_loopback
-from idlestate.config.sidecar_settings import Tls
+from idlestate.config.sidecar_settings import Sidecar, Tls
 from idlestate.errors import IdlestateError
 from idlestate.sidecar.protocol.certificates import take_authority, take_pair
 from idlestate.sidecar.protocol.token import read_token
@@ -67,6 +67,18 @@ def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Rep
     if headers.get("Origin") is not None:
         return error_reply(HTTPStatus.FORBIDDEN, "requests from web pages are refused")
     return None
+
+
+def knows_clients(control: str, settings: Sidecar) -> bool:
+    """Whether the control plane is open only to the sidecar's own user, or to clients with a token
+    or a certificate.
+
+    Args:
+        control: its address.
+        settings: of the sidecar.
+    """
+    has_ca = settings.tls is not None and settings.tls.client_ca_file is not None
+    return control.startswith("unix:") or settings.token_file is not None or has_ca
 
 
 def names_this_machine(headers: Message) -> bool:

@@ -35,6 +35,11 @@ _OPERATOR = re.compile(r"/operators/([^/]+)(/keys|/explain|/plan|/release|)")
 _Found = TypeVar("_Found")
 _Kind = TypeVar("_Kind")
 OPENAPI = Path(__file__).with_name("openapi.json")
+ADVISE = "/advise"
+_OPEN = (
+    "refused: any user of this machine can connect here; set sidecar.token_file and send the "
+    "token, or leave out sidecar.control to use a Unix socket"
+)
 
 
 class Controls(Protocol):
@@ -64,12 +69,21 @@ class ControlPlane:
         controls: Controls,
         exporter: Exporter,
         page: StatusPage,
+        *,
+        changes_allowed: bool = True,
     ) -> None:
+        """What requests are answered from.
+
+        Args:
+            host, clock, controls, exporter, page: of the process.
+            changes_allowed: whether requests may change what the sidecar does.
+        """
         self._host = host
         self._clock = clock
         self._controls = controls
         self._exporter = exporter
         self._page = page
+        self._changes_allowed = changes_allowed
         self._gets: dict[str, Callable[[Request], Reply]] = {
             "/": lambda _: json_reply({"paths": [*self._gets, "/operators/{uid}"]}),
             "/healthz": lambda _: Reply(b"ok\n"),
@@ -88,7 +102,7 @@ class ControlPlane:
             "/plan": self._plan,
         }
         self._posts: dict[str, Callable[[Request], Reply]] = {
-            "/advise": advise_on,
+            ADVISE: advise_on,
             "/-/reload": lambda _: json_reply({"result": self._controls.reload()}),
             "/-/clock/accept": lambda _: self._accept_clock(),
         }
@@ -112,10 +126,12 @@ class ControlPlane:
 
     def most_body_bytes(self, path: str) -> int:
         """The longest body that a path accepts."""
-        return MAX_LOG_BYTES if path == "/advise" else MAX_SHORT_BYTES
+        return MAX_LOG_BYTES if path == ADVISE else MAX_SHORT_BYTES
 
     def _answer(self, request: Request) -> Reply:
         is_post = request.method == "POST"
+        if not self._changes_allowed and self._changes_state(request):
+            return error_reply(HTTPStatus.FORBIDDEN, _OPEN)
         if is_post and request.path in self._posts:
             return self._posts[request.path](request)
         if not is_post and request.path in self._gets:
@@ -123,7 +139,7 @@ class ControlPlane:
         found = _OPERATOR.fullmatch(request.path)
         if found and is_post == (found[2] == "/release"):
             operator = self._host[unquote(found[1])]
-            if found[2] == "/release":
+            if is_post:
                 operator.batches.release()
                 return json_reply({"result": "released"})
             return self._of_operator[found[2]](operator, request)
@@ -131,6 +147,9 @@ class ControlPlane:
         if request.path in known or found:
             return not_allowed(self.allow(request.path))
         return error_reply(HTTPStatus.NOT_FOUND, f"not found: try {', '.join(known)}")
+
+    def _changes_state(self, request: Request) -> bool:
+        return request.path != ADVISE and request.method == "POST" == self.allow(request.path)
 
     def _ready(self) -> Reply:
         if self._controls.is_ready():

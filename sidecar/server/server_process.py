@@ -24,7 +24,7 @@ from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange, Works
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, SidecarError
-from idlestate.sidecar.server.access import TokenFile, http_tls, refusal_of
+from idlestate.sidecar.server.access import TokenFile, http_tls, knows_clients, refusal_of
 from idlestate.sidecar.server.background_jobs import Background
 from idlestate.sidecar.server.commit_logs import reached_ms
 from idlestate.sidecar.server.control_plane import ControlPlane
@@ -204,7 +204,8 @@ class Process:
         exporter = sidecar_exporter(snapshot.at, self._clock, facts)
         calls.samples = exporter.samples
         page = sidecar_page(host, self._clock, snapshot.at, outlooks.sizes)
-        return ControlPlane(host, self._clock, self, exporter, page)
+        is_guarded = knows_clients(self._control(directory), self._settings)
+        return ControlPlane(host, self._clock, self, exporter, page, changes_allowed=is_guarded)
 
     def _budget_for(self, uid: str) -> Budget:
         return self._config.budget_for(uid)  # of the newest configuration

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import threading
 from base64 import b64encode
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,20 @@ def test_without_the_token_nothing_is_told_on_either_plane(made: Any) -> None:
     token.write_text("another-token-of-20-characters\n")
     assert sidecar.ask("/healthz", **good)[0] == 401
     assert connection.call("hello").header["operators"] == [UID]
+
+
+def test_nothing_is_changed_on_a_port_without_a_token(made: Any) -> None:
+    sidecar = made(control="127.0.0.1:0")
+    place = sidecar.start_told().rpartition("http://")[2]
+    for path in ("/-/reload", "/-/clock/accept", f"/operators/{UID}/release"):
+        connection = HTTPConnection(place, timeout=PATIENCE_S)
+        connection.request("POST", path)
+        reply = connection.getresponse()
+        assert (reply.status, "set sidecar.token_file" in reply.read().decode()) == (403, True)
+    for path in ("/metrics", f"/operators/{UID}"):
+        connection = HTTPConnection(place, timeout=PATIENCE_S)
+        connection.request("GET", path)
+        assert connection.getresponse().status == 200
 
 
 def _password(token: str) -> dict[str, str]:
