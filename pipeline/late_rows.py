@@ -81,7 +81,7 @@ def failed_as_json(failed: Sequence[Mapping[str, Any]], batch_id: int) -> list[s
 def _dicts(rows: pa.Table) -> list[dict[str, Any]]:
     try:
         found: list[dict[str, Any]] = rows.to_pylist()
-    except (ValueError, OverflowError):  # of values that Python has not
+    except (ValueError, OverflowError):  # Python cannot represent some values
         names = rows.column_names
         columns = [map(_value, column) for column in rows.columns]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
