@@ -70,7 +70,7 @@ class ControlPlane:
         exporter: Exporter,
         page: StatusPage,
         *,
-        changes_allowed: bool = True,
+        changes_allowed: bool,
     ) -> None:
         """What requests are answered from.
 
