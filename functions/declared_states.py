@@ -6,6 +6,7 @@ from typing import Any
 
 from idlestate.backends.shards.state_columns import StateColumns, check_type
 from idlestate.errors import RefusedError
+from idlestate.functions.fitting import fit_to
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.functions.function_context import FunctionContext
 from idlestate.functions.state_cells import (
@@ -23,7 +24,7 @@ from idlestate.functions.ttl_cells import (
     TtlReducingCell,
     TtlValueCell,
 )
-from idlestate.state.descriptors import StateDescriptor, StateKind
+from idlestate.state.descriptors import StateDescriptor, StateKind, ValueStateDescriptor
 
 _CELLS: dict[StateKind, tuple[type[Cell], type[Cell]]] = {
     StateKind.VALUE: (ValueCell, TtlValueCell),
@@ -130,6 +131,11 @@ def _check(descriptor: StateDescriptor[Any]) -> None:
     check_type(what, descriptor.value_type, is_element=is_element)
     if descriptor.user_key_type is not None:
         check_type(f"the key of {what}", descriptor.user_key_type, is_element=True)
+    if isinstance(descriptor, ValueStateDescriptor) and descriptor.default is not None:
+        try:
+            fit_to(descriptor.value_type, what)(descriptor.default)
+        except RefusedError as error:
+            raise RefusedError(f"{error}; pass a default of this type") from None
     if descriptor.ttl.enabled and descriptor.ttl.returns_expired:
         raise RefusedError(
             f"{what} returns expired values until they are cleaned up, which would depend on how "

@@ -182,6 +182,36 @@ def test_what_a_state_cannot_be_is_refused_before_anything_runs() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        (pa.int16(), 40_000),
+        (pa.int64(), "none"),
+        (pa.int64(), True),
+        (pa.string(), 0),
+        (pa.struct([("n", pa.int64())]), {"m": 0}),
+    ],
+)
+def test_a_default_that_does_not_fit_its_state_is_refused(kind: pa.DataType, default: Any) -> None:
+    class Unfit(KeyedProcessFunction):
+        last = ValueStateDescriptor(name="last", value_type=kind, default=default)
+
+    with pytest.raises(RefusedError) as caught:
+        harness(Unfit())
+    told = str(caught.value)
+    assert f"state 'last' is of type {kind}, {default!r} does not fit: " in told
+    assert told.endswith("; pass a default of this type")
+
+
+def test_a_default_of_the_type_is_taken() -> None:
+    class Fitting(Calls):
+        last = ValueStateDescriptor(name="last", value_type=pa.int16(), default=2**15 - 1)
+        mean = ValueStateDescriptor(name="mean", value_type=pa.float64(), default=0)
+        no_default = ValueStateDescriptor(name="text", value_type=pa.string(), default=None)
+
+    harness(Fitting(None))
+
+
+@pytest.mark.parametrize(
     ("output", "text"),
     [
         ("", "output '' is not valid"),
