@@ -49,9 +49,9 @@ class Arguments:
         """The same for an input with other columns."""
         return Arguments(self._uid, names, ignores_case=self._ignores_case)
 
-    def refused(self, what: str) -> RefusedError:
-        """An error of this operator."""
-        return RefusedError(f"operator {self._uid!r}: {what}")
+    def refused(self, what: str, about: str | None = None) -> RefusedError:
+        """An error of this operator, and the column, aggregate or argument that it is about."""
+        return RefusedError(f"operator {self._uid!r}: {what}", about=about)
 
     def must_be(
         self, argument: str, value: object, kinds: type | tuple[type, ...], fix: str

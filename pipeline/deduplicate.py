@@ -109,6 +109,7 @@ def deduplication_of(
             raise given.refused(
                 f"column {name} is of type {columns.schema[name].dataType.simpleString()}, and "
                 "records are compared by all their columns: drop it, select a part, or cast it "
-                "(to_json) first"
+                "(to_json) first",
+                about=name,
             )
     return deduplication(Keep(keep), names, columns.types, columns.order)

@@ -183,7 +183,9 @@ def join_operator(
     of_left = tuple(name for name in left.names if name not in keys)
     of_right = tuple(name for name in right.names if name not in keys) if emits_pairs else ()
     if JOIN_SIDE in (*left.names, *of_right):
-        raise given.refused(f"column {JOIN_SIDE} is added by read_state; rename the one you have")
+        raise given.refused(
+            f"column {JOIN_SIDE} is added by read_state; rename the one you have", about=JOIN_SIDE
+        )
     schema = _joined_schema(given, left, right, keys, of_right)
 
     def kind_of(found: Columns) -> StreamJoin:
@@ -256,17 +258,20 @@ def _joined_schema(
         if name not in right.names:
             raise given.refused(
                 f"on: column {name} of the right input not found; available: "
-                f"{', '.join(right.names)}"
+                f"{', '.join(right.names)}",
+                about=name,
             )
         if name in left.names and left[name].dataType != right[name].dataType:
             raise given.refused(
                 f"on: {name} is of type {left[name].dataType.simpleString()} in the left input and "
-                f"{right[name].dataType.simpleString()} in the right one; cast one of them"
+                f"{right[name].dataType.simpleString()} in the right one; cast one of them",
+                about=name,
             )
     twice = next((name for name in of_right if name in left.names), None)
     if twice is not None:
         raise given.refused(
             f"both inputs have a column {twice}; drop one, or rename it before: "
-            f"right.withColumnRenamed({twice!r}, 'right_{twice}')"
+            f"right.withColumnRenamed({twice!r}, 'right_{twice}')",
+            about=twice,
         )
     return StructType([*left.fields, *(right[name] for name in of_right)])

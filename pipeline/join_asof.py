@@ -214,18 +214,21 @@ def _joined_schema(
     for name in (*keys, *chosen):
         if name not in versions.names:
             raise given.refused(
-                f"column {name} of the versions not found; available: {', '.join(versions.names)}"
+                f"column {name} of the versions not found; available: {', '.join(versions.names)}",
+                about=name,
             )
     for name in keys:
         if name in probes.names and probes[name].dataType != versions[name].dataType:
             raise given.refused(
                 f"on: {name} is of type {probes[name].dataType.simpleString()} in the probes and "
-                f"{versions[name].dataType.simpleString()} in the versions; cast one of them"
+                f"{versions[name].dataType.simpleString()} in the versions; cast one of them",
+                about=name,
             )
     twice = next((name for name in chosen if name in probes.names), None)
     if twice is not None:
         raise given.refused(
             f"both inputs have a column {twice}; leave it out of columns, or rename it before: "
-            f"versions.withColumnRenamed({twice!r}, 'version_{twice}')"
+            f"versions.withColumnRenamed({twice!r}, 'version_{twice}')",
+            about=twice,
         )
     return StructType([*probes.fields, *(versions[name] for name in chosen)])

@@ -180,12 +180,14 @@ def _check_window(
         if value is not None:
             raise given.refused(
                 f"{what} cannot be combined with window: a window of {window} ends by itself; "
-                f"remove {what}"
+                f"remove {what}",
+                about="window",
             )
     if read_when is not None:
         raise given.refused(
             "read_when cannot be combined with window: every record of a window is a write; "
-            "remove read_when, and filter such records out"
+            "remove read_when, and filter such records out",
+            about="window",
         )
 
 
@@ -256,18 +258,20 @@ def _table(
     if missing:
         raise given.refused(
             f"column {', '.join(missing)} not found, or not of a simple type; available: "
-            f"{', '.join(f'{f.name} {f.dataType.simpleString()}' for f in schema.fields)}"
+            f"{', '.join(f'{f.name} {f.dataType.simpleString()}' for f in schema.fields)}",
+            about=missing[0],
         )
     odd = [name for name in keys if not is_key_type(types[name])]
     if odd:
         raise given.refused(
             f"key column {odd[0]} is of type {types[odd[0]]}; keys are strings, binaries, "
-            "integers, booleans, dates or timestamps: cast it first"
+            "integers, booleans, dates or timestamps: cast it first",
+            about=odd[0],
         )
     try:
         kind = kind_of(Columns(given, schema, types, keys, ordering))
     except AggregateError as error:
-        raise given.refused(str(error)) from error
+        raise given.refused(str(error), error.about) from error
     table = TableSpec.of_windows(
         tuple((name, types[name]) for name in keys),
         kind,
@@ -286,7 +290,8 @@ def _refuse_taken_names(names: Sequence[str], given: Arguments) -> None:
     if (name := used_twice(names)) is not None:
         raise given.refused(
             f"the name {name} is used twice among keys, aggregates and the "
-            f"columns that idlestate adds ({', '.join(ADDED_COLUMNS)}); use another name"
+            f"columns that idlestate adds ({', '.join(ADDED_COLUMNS)}); use another name",
+            about=name,
         )
 
 
@@ -312,7 +317,8 @@ def check_columns(
         if name is not None and name not in schema.names:
             raise RefusedError(
                 f"operator {uid!r}: {what} column {name} not found; available: "
-                f"{', '.join(schema.names)}"
+                f"{', '.join(schema.names)}",
+                about=name,
             )
     if is_event_time:
         if event_time is None:
@@ -323,7 +329,10 @@ def check_columns(
         if not isinstance(kind, (TimestampType, TimestampNTZType)):
             raise RefusedError(
                 f"operator {uid!r}: time column {event_time} is of type {kind.simpleString()}; "
-                "cast it to timestamp first"
+                "cast it to timestamp first",
+                about=event_time,
             )
     if read_when is not None and not isinstance(schema[read_when].dataType, BooleanType):
-        raise RefusedError(f"operator {uid!r}: read_when column {read_when} is not boolean")
+        raise RefusedError(
+            f"operator {uid!r}: read_when column {read_when} is not boolean", about=read_when
+        )

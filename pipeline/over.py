@@ -124,12 +124,13 @@ def over_of(
     for name in (*own, *found.keys):
         if name in texts:
             raise found.given.refused(
-                f"columns: {name} is a column of the input too; choose another name"
+                f"columns: {name} is a column of the input too; choose another name", about=name
             )
         if name not in found.types:
             raise found.given.refused(
                 f"column {name} is of type {found.schema[name].dataType.simpleString()}; drop "
-                "it, select a part, or cast it (to_json) first"
+                "it, select a part, or cast it (to_json) first",
+                about=name,
             )
     made = [each.accumulator for each in bound.aggregates]
     classes = {each.reference: type(each.made) for each in made if isinstance(each, OwnAccumulator)}

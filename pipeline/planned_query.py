@@ -1,7 +1,7 @@
 """The plan of a query as DataFrames: what it reads, its operator, and what it selects."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate.config.added_columns import ADDED_COLUMNS, INPUT, REJECTED
@@ -24,6 +24,7 @@ from idlestate.config.sql.query_plan import (
     Selected,
     Step,
     Where,
+    right_time_name,
 )
 from idlestate.config.sql.quoting import quoted
 from idlestate.errors import RefusedError
@@ -91,11 +92,14 @@ def planned_query(
             )
             given["right_policy"] = choose_policy(of_right, config, uid)
             second, given["right_time"] = _with_time(second, given, uid)
+            named = {given["right_time"].lower(): second.place, **plan.named}
+            plan = replace(plan, named=named)
         time = given.get("right_time", given.get("version_time", given.get("event_time")))
         of_second = replace(plan, rows=second)
         inputs.append(_read(of_second, table(second), uid, given, time))
     chosen = _policy(plan, policy, config, uid)
-    changes = _OPERATORS[plan.operator](*inputs, uid=uid, policy=chosen, config=config, **given)
+    with refused_in_place(plan, uid):
+        changes = _OPERATORS[plan.operator](*inputs, uid=uid, policy=chosen, config=config, **given)
     return _selected(plan, changes, uid)
 
 
@@ -113,6 +117,23 @@ def reads_of_spark(uid: str, place: QueryPlace) -> Iterator[None]:
         raise RefusedError(f"operator {uid!r}: query, {place}: {told}") from error
 
 
+@contextmanager
+def refused_in_place(plan: QueryPlan, uid: str) -> Iterator[None]:
+    """Tell what an operator refuses of a query with the place in its text.
+
+    Raises:
+        RefusedError: with the place, unless it is about nothing that is in the query.
+    """
+    try:
+        yield
+    except RefusedError as error:
+        if error.about is None:
+            raise
+        told = str(error).removeprefix(f"operator {uid!r}: ")
+        text = f"operator {uid!r}: query, {plan.place_of(error.about)}: {told}"
+        raise RefusedError(text, about=error.about) from error
+
+
 def _with_time(rows: QueryRows, given: Mapping[str, Any], uid: str) -> tuple[QueryRows, str]:
     """The right rows of a join with their event time under a name that left rows do not have."""
     time = given.get("right_time", given.get("event_time"))
@@ -121,7 +142,7 @@ def _with_time(rows: QueryRows, given: Mapping[str, Any], uid: str) -> tuple[Que
             f"operator {uid!r}: query, {rows.place}: the query names no event time; pass "
             "event_time, and right_time if the other input has another name for it"
         )
-    name = f"right.{time}"
+    name = right_time_name(str(time))
     *steps, only = rows.steps
     renamed = Computed({name: quoted(str(time))})
     return replace(rows, steps=(*steps, renamed, only)), name
@@ -155,7 +176,7 @@ def _read(
         malformed = None  # of two inputs, one may not have it
     needed = [time, given.get("read_when"), malformed]
     for step in plan.rows.steps:
-        place = step.place if isinstance(step, Where | Selected) else None
+        place = step.place if isinstance(step, Where) else None
         with reads_of_spark(uid, place or plan.rows.place):
             events = _after(step, events, plan, uid, needed)
     return events
@@ -174,20 +195,35 @@ def _after(
             return events.where(
                 is_kept if malformed is None else is_kept | F.col(malformed).isNotNull()
             )
-        case Selected(columns):
+        case Selected(columns, places):
             chosen = [F.expr(text) for text in columns]
-            if malformed not in (None, *events.select(*chosen).columns):
-                chosen.append(F.col(str(malformed)))
-            return events.select(*chosen)
-        case Only(columns):
-            names = dict.fromkeys((*columns, *filter(None, needed)))
-            return events.select(*map(quoted, _folded_once(names)))
+            found = _select(events, chosen, places, uid)
+            if malformed not in (None, *found.columns):
+                return events.select(*chosen, F.col(str(malformed)))
+            return found
+        case Only(columns, places):
+            names = [*_folded_once(dict.fromkeys((*columns, *filter(None, needed))))]
+            at = [places.get(name.lower(), plan.rows.place) for name in names]
+            return _select(events, [quoted(name) for name in names], at, uid)
         case Computed(columns, places):
             _check_names(plan, events, uid, [*columns], needed)
             for name, text in columns.items():
-                with reads_of_spark(uid, places.get(name, plan.rows.place)):
+                with reads_of_spark(uid, places.get(name.lower(), plan.rows.place)):
                     events.select(F.expr(text))
             return events.withColumns({name: F.expr(text) for name, text in columns.items()})
+
+
+def _select(
+    rows: DataFrame, columns: Sequence[str | Column], places: Sequence[QueryPlace], uid: str
+) -> DataFrame:
+    """The columns, names or expressions; one that Spark refuses is told with its place."""
+    try:
+        return rows.select(*columns)
+    except AnalysisException:
+        for column, place in zip(columns, places, strict=False):
+            with reads_of_spark(uid, place):
+                rows.select(column)
+        raise
 
 
 def _check_names(
@@ -257,11 +293,26 @@ def _selected(plan: QueryPlan, changes: DataFrame, uid: str) -> DataFrame:
     texts = [own if text == "*" else [text] for text in plan.output]
     one_for_all = [plan.rows.place] * len(texts)
     places = plan.places if len(plan.places) == len(texts) else one_for_all
-    for selected, place in zip(texts, places, strict=True):
-        with reads_of_spark(uid, place):
-            changes.select(*map(F.expr, selected))
+    every = [place for text, place in zip(texts, places, strict=True) for _ in text]
     with reads_of_spark(uid, plan.rows.place):
-        return changes.select(*map(F.expr, chain.from_iterable(texts)), *added)
+        chosen = [*map(F.expr, chain.from_iterable(texts))]
+        selected = _select(changes, chosen, every, uid)
+        if len(selected.columns) != len(every):  # of json_tuple there are several
+            every = [plan.rows.place] * len(selected.columns)
+        _check_selected(selected.columns, every, uid)
+        return changes.select(*chosen, *added)
+
+
+def _check_selected(names: Sequence[str], places: Sequence[QueryPlace], uid: str) -> None:
+    """Refuse two columns of one name, which no sink takes."""
+    taken: set[str] = set()
+    for name, place in zip(names, places, strict=True):
+        if name.lower() in taken:
+            raise RefusedError(
+                f"operator {uid!r}: query, {place}: two columns are called {name}; list the "
+                "columns, and add AS and a name"
+            )
+        taken.add(name.lower())
 
 
 def _folded_once(names: Iterable[str]) -> Iterable[str]:

@@ -150,7 +150,8 @@ def aggregation_of(columns: Columns, aggregates: object, renamed: Mapping[str, s
                 raise given.refused(
                     f"aggregate {name}: column {column} is of type "
                     f"{columns.schema[column].dataType.simpleString()}; select a part or cast it "
-                    "first"
+                    "first",
+                    about=name,
                 )
     wrong = check_renamed(texts, renamed)
     if wrong:

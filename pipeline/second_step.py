@@ -45,7 +45,8 @@ def is_second_step(events: DataFrame, spec: OperatorSpec) -> bool:
     if wrong:
         raise RefusedError(
             f"operator {spec.uid!r}: it follows operator {first.uid!r} in one query, and {wrong}; "
-            f"{_TWO_QUERIES.format(first=first.uid)}"
+            f"{_TWO_QUERIES.format(first=first.uid)}",
+            about="",
         )
     if spec.delay_ms:
         raise RefusedError(
@@ -67,7 +68,8 @@ def refuse_second_step(events: DataFrame, uid: str) -> None:
         raise RefusedError(
             f"operator {uid!r}: one of its inputs is the output of operator {found[0].uid!r}, and "
             "an operator with two inputs cannot follow another one in one query; "
-            f"{_TWO_QUERIES.format(first=found[0].uid)}"
+            f"{_TWO_QUERIES.format(first=found[0].uid)}",
+            about="",
         )
     refuse_watermark(events, uid)
 
@@ -81,5 +83,6 @@ def refuse_watermark(events: DataFrame, uid: str) -> None:
     if events.isStreaming and has_watermark(events):
         raise RefusedError(
             f"operator {uid!r}: the input has a watermark already; remove withWatermark and pass "
-            "delay='...', which sets a watermark that bad event times do not affect"
+            "delay='...', which sets a watermark that bad event times do not affect",
+            about="",
         )

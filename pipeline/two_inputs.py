@@ -51,7 +51,8 @@ def check_two_inputs(given: Arguments, uid: str, first: DataFrame, second: DataF
     if first.isStreaming != second.isStreaming:
         raise given.refused(
             "one input is a stream and the other is not; read both as streams, or both as batch "
-            "DataFrames"
+            "DataFrames",
+            about="",
         )
     for frame in (first, second):
         refuse_second_step(frame, uid)
@@ -73,7 +74,8 @@ def check_types(columns: Columns, names: Sequence[str]) -> None:
         if name not in columns.types:
             raise columns.given.refused(
                 f"column {name} is of type {columns.schema[name].dataType.simpleString()}; drop "
-                "it, select a part, or cast it (to_json) first"
+                "it, select a part, or cast it (to_json) first",
+                about=name,
             )
 
 
@@ -137,7 +139,9 @@ def operators_of_inputs(
         terms[each.name] = InputTerms(given.span_ms("delay", each.delay), idle_after_ms)
     types = dict(spec.inputs)
     if spec.rejects and INPUT in types:
-        raise given.refused(f"column {INPUT} is added by rejects=True; rename the one you have")
+        raise given.refused(
+            f"column {INPUT} is added by rejects=True; rename the one you have", about=INPUT
+        )
     has_time = spec.has_time or any(each.malformed for each in inputs)
     of_inputs = [
         replace(

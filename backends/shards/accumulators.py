@@ -75,7 +75,8 @@ class AggregateRequest:
         """
         if not fits(self.kind):
             raise AggregateError(
-                f"aggregate {self.name}: {self.text} is over a column of type {self.kind}; {what}"
+                f"aggregate {self.name}: {self.text} is over a column of type {self.kind}; {what}",
+                about=self.name,
             )
 
 

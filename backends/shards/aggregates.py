@@ -111,11 +111,13 @@ def _check_columns(
         if column not in types:
             raise AggregateError(
                 f"aggregate {name}: column {column} of {text} not found, or not of a simple "
-                f"type; available: {', '.join(types)}"
+                f"type; available: {', '.join(types)}",
+                about=name,
             )
         if not is_supported(types[column]):
             raise AggregateError(
                 f"aggregate {name}: {text} reads a column of type {types[column]}; aggregates "
                 "take numbers, booleans, strings, binaries, dates and timestamps: select a part "
-                "of it or cast it first"
+                "of it or cast it first",
+                about=name,
             )

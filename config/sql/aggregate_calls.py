@@ -90,6 +90,7 @@ def _call(words: Words, start: int, qualifiers: frozenset[str]) -> AggregateCall
     written = words.words[start].folded
     function = _NAMES[written]
     inside = words[start + 2 : closing]
+    _check_nulls(inside, len(inside) - 2)
     condition, end = _filter(words, closing + 1)
     _check_behind(words, end, written)
     if inside.words and inside.words[0].kind is TokenType.DISTINCT:
@@ -152,12 +153,20 @@ def _check_behind(words: Words, at: int, name: str) -> None:
     if behind.folded == ("over",):
         fix = "remove OVER and add GROUP BY"
         raise behind.refused(f"{name} with OVER is not supported", fix)
-    if behind.folded in {("ignore",), ("respect",)}:
-        fix = "remove it, and filter with WHERE ... IS NOT NULL"
-        what = f"{' '.join(words[at : at + 2].folded).upper()} is not supported: nulls count"
-        raise words[at : at + 2].refused(what, fix)
+    _check_nulls(words, at)
     if behind.folded == ("within",):
         raise words[at : at + 2].refused("WITHIN GROUP is not supported", "remove it")
+
+
+def _check_nulls(words: Words, at: int) -> None:
+    """Refuse IGNORE NULLS and RESPECT NULLS, which stand in the parentheses of a call or behind."""
+    said = words[max(at, 0) : max(at, 0) + 2]
+    if said.folded in {("ignore", "nulls"), ("respect", "nulls")}:
+        fix = "remove it"
+        if said.folded[0] == "ignore":
+            fix += ", and filter with WHERE ... IS NOT NULL"
+        what = f"{' '.join(said.folded).upper()} is not supported: nulls count"
+        raise said.refused(what, fix)
 
 
 def _argument(expression: Expression, qualifiers: frozenset[str]) -> Argument:

@@ -88,7 +88,7 @@ class AsOfJoin(JoinInputs):
                 having = self.replaced(where.words).text
         if not stars:
             own = {**{name.lower(): name for name in self.keys}, **self.first.used}
-            probes = probes.then(Only(tuple(own.values())))
+            probes = probes.then(Only(tuple(own.values()), self.first.places))
         (time, version_time), columns = self._times[0], self._columns()
         arguments: dict[str, object] = {
             "on": list(self.keys),
@@ -105,19 +105,18 @@ class AsOfJoin(JoinInputs):
             None if stars else tuple(output),
             having,
             second=self._version_rows(columns),
+            named=self.named(),
         )
         return plan, [self.first.source, self.second.source]
 
     def _version_rows(self, columns: dict[str, str]) -> QueryRows:
         rows = self.second.source.rows
-        computed = {
-            name: quoted(column)
-            for name, column in {**self.keys, **columns}.items()
-            if name != column
-        }
+        names = {**self.keys, **columns}
+        places = self.second.places_of(names)
+        computed = {name: quoted(column) for name, column in names.items() if name != column}
         if computed:
-            rows = rows.then(Computed(computed))
-        return rows.then(Only((*self.keys, *columns)))
+            rows = rows.then(Computed(computed, places))
+        return rows.then(Only(tuple(names), places))
 
     def _columns(self) -> dict[str, str]:
         """Columns of the versions that are used: their names in the result, and their own."""

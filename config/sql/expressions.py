@@ -27,10 +27,15 @@ class Expression:
 
     @property
     def is_star(self) -> bool:
-        """Whether it is `*` or `c.*`."""
+        """Whether it is `*` or `c.*`, also `* EXCEPT (a)`."""
         return isinstance(self.tree, exp.Star) or (
             isinstance(self.tree, exp.Column) and isinstance(self.tree.this, exp.Star)
         )
+
+    def is_all(self, qualifiers: frozenset[str]) -> bool:
+        """Whether it is all columns: `*`, or `c.*` where c is the name of the rows."""
+        words = self.words.folded
+        return words == ("*",) or (words[1:] == (".", "*") and words[0] in qualifiers)
 
     def column(self, qualifiers: frozenset[str]) -> str | None:
         """The column that it names, if it is one; `c.page` where c is the name of the rows."""
@@ -39,6 +44,20 @@ class Expression:
             return None
         is_plain = not tree.table or (tree.table.lower() in qualifiers and not tree.db)
         return tree.name if is_plain else None
+
+    @property
+    def name(self) -> str:
+        """What its column is called, as in Spark: its alias, else the last name of a column or of a
+        field of a struct; of anything else its text.
+        """
+        if self.alias:
+            return self.alias
+        brackets = next(at for at, each in enumerate(self.words.words) if each.shown != "(")
+        words = self.words.words[brackets : len(self.words) - brackets]
+        is_path = len(words) % 2 == 1 and {word.shown for word in words[1::2]} <= {"."}
+        if is_path and isinstance(self.tree.unnest(), exp.Column | exp.Dot):
+            return words[-1].name
+        return self.words.text.replace("`", "")
 
     def named(self) -> str:
         """The expression with the name that it is given, as Spark takes it."""
@@ -94,6 +113,35 @@ def check_name(name: str, words: Words) -> None:
     if name.lower() in ADDED_COLUMNS:
         what = f"{name} is the name of a column that idlestate adds"
         raise words.refused(what, "use another name: AS ..., in a subquery for a column")
+
+
+def check_star(item: Expression, qualifiers: frozenset[str]) -> None:
+    """Refuse a `*` that is not all columns: of a struct, or with EXCEPT.
+
+    Raises:
+        QueryError: the expression is one.
+    """
+    if item.is_star and not item.is_all(qualifiers):
+        fix = "list the columns, or select them in a subquery in FROM"
+        raise item.words.refused("this is * of some columns", fix)
+
+
+class ResultNames:
+    """The names of the columns that a query selects; each may be used once."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def take(self, name: str, words: Words) -> None:
+        """Use a name, for the expression with these words.
+
+        Raises:
+            QueryError: another column has it, here or by idlestate.
+        """
+        check_name(name, words)
+        if name.lower() in self._taken:
+            raise words.refused(f"two columns are called {name}", "add AS and a name")
+        self._taken.add(name.lower())
 
 
 def no_window(expression: Expression) -> None:

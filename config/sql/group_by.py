@@ -8,6 +8,7 @@ from sqlglot import exp
 from idlestate.config.sql.aggregate_calls import AggregateCall, aggregate_calls, supported
 from idlestate.config.sql.expressions import (
     Expression,
+    ResultNames,
     check_name,
     named,
     names_of,
@@ -15,7 +16,7 @@ from idlestate.config.sql.expressions import (
     no_window,
     read_expression,
 )
-from idlestate.config.sql.having import check_having
+from idlestate.config.sql.having import check_having, without_aliases
 from idlestate.config.sql.query_error import QueryPlace
 from idlestate.config.sql.query_plan import Computed, QueryPlan
 from idlestate.config.sql.quoting import quoted
@@ -38,10 +39,17 @@ class Key:
     is_column: bool
 
     @property
-    def is_call(self) -> bool:
-        """Whether it is one call of a function, which may stand inside other expressions."""
+    def is_part(self) -> bool:
+        """Whether it is an expression that may stand inside of others: one call of a function, or a
+        field such as `user.id`.
+        """
         words = self.words
-        return len(words) > 2 and words.words[1].shown == "(" and words.closing(1) == len(words) - 1
+        if self.is_column or len(words) < 3:
+            return False
+        shown = [word.shown for word in words.words]
+        if len(words) % 2 and {*shown[1::2]} == {"."}:
+            return True
+        return shown[1] == "(" and words.closing(1) == len(words) - 1
 
 
 def group_plan(select: Select, source: QuerySource) -> QueryPlan:
@@ -71,6 +79,7 @@ def group_plan(select: Select, source: QuerySource) -> QueryPlan:
         having,
         source.name,
         new_names=grouping.new_names,
+        named=grouping.named(),
     )
 
 
@@ -93,6 +102,8 @@ class _Grouping:
             if key.name.lower() in {other.name.lower() for other in self.keys[:at]}:
                 raise key.words.refused(f"{key.name} is a key already", "remove it")
             check_name(key.name, key.words)
+        self._aliases: dict[str, str] = {}
+        """Names of selected columns in lower case, and what they are over the result."""
         self._name_aggregates()
 
     def _key(self, words: Words) -> Key | None:
@@ -121,7 +132,7 @@ class _Grouping:
         given = [each.alias for each in self.items if each.words.folded == expression.words.folded]
         name = next(filter(None, given), None) or expression.words.text.replace("`", "")
         self.computed[name] = expression.words.text
-        self.places[name] = expression.words.place
+        self.places[name.lower()] = expression.words.place
         return Key(name, expression.words, is_column=False)
 
     def _item(self, position: int, words: Words) -> Expression:
@@ -135,8 +146,13 @@ class _Grouping:
         folded = name.lower()
         if any((item.column(self._names) or "").lower() == folded for item in self.items):
             return None
-        named = (item for item in self.items if (item.alias or "").lower() == folded)
-        return next(named, None)
+        return self._named(name)
+
+    def _named(self, name: str) -> Expression | None:
+        """The selected expression to which the query gives this name."""
+        return next(
+            (each for each in self.items if (each.alias or "").lower() == name.lower()), None
+        )
 
     def _name_aggregates(self) -> None:
         """Give the aggregates that are columns of the result the names that they have there."""
@@ -157,7 +173,7 @@ class _Grouping:
         for argument in call.arguments:
             if argument.expression is not None:
                 self.computed[argument.column] = argument.expression
-                self.places[argument.column] = call.words.place
+                self.places[argument.column.lower()] = call.words.place
             elif argument.column.lower() in computed:
                 what = f"{argument.column} is an expression of the key here, and a column too"
                 raise call.words.refused(what, "give the key another name: AS ...")
@@ -171,18 +187,17 @@ class _Grouping:
     def output(self) -> list[str]:
         """What the query selects, as expressions over the result of `retain`."""
         found: list[str] = []
-        taken: set[str] = set()
+        names = ResultNames()
         for at, item in enumerate(self.items):
             if item.is_star:
                 fix = "list the keys and the aggregates"
                 raise item.words.refused("* is not supported with GROUP BY", fix)
             no_window(item)
             text, name = self._selected(at, item)
-            name = item.alias or name
-            check_name(name, item.words)
-            if name.lower() in taken:
-                raise item.words.refused(f"two columns are called {name}", "add AS and a name")
-            taken.add(name.lower())
+            names.take(name, item.words)
+            if item.alias:
+                is_name = text.count("`") == 2 and text == quoted(text[1:-1])
+                self._aliases.setdefault(item.alias.lower(), text if is_name else f"({text})")
             found.append(named(text, name))
         if not self.aggregates:
             fix = "add one, such as COUNT(*), or write SELECT DISTINCT"
@@ -190,39 +205,60 @@ class _Grouping:
         return found
 
     def _selected(self, at: int, item: Expression) -> tuple[str, str]:
-        """The text of a selected expression over the result, and its name without AS."""
+        """The text of a selected expression over the result, and its name."""
         for key in self.keys:
             column = item.column(self._names)
             if column == key.name if key.is_column else item.words.folded == key.words.folded:
-                return quoted(key.name), key.name
+                return quoted(key.name), item.name
         if (found := self._columns.get(at)) is not None:
             return quoted(found), found
         text = self.over_result(item.words)
         if text == _STRUCT and self.window is not None:
-            return text, self.window.name
-        if text in _FIELDS.values():
-            return quoted(text), item.words.words[-1].name
-        return text, item.words.text.replace("`", "")
+            return text, item.alias or self.window.name
+        return quoted(text) if text in _FIELDS.values() else text, item.name
 
     def over_result(self, words: Words) -> str:
         """An expression of keys and aggregates, over the columns of the result."""
         found = self._replaced(words)
         tree = read_expression(found).tree
         for function in tree.find_all(exp.AggFunc):
-            name = next(iter(names_of(function)))
+            said = words.at(*names_of(function))
+            name = next(iter(said.folded if len(said) == 1 else words.folded))
             fix = f"the aggregates are {supported()}"
-            raise words.at(*names_of(function)).refused(f"unknown aggregate {name}", fix)
-        bounds = [] if self.window is None else [WINDOW_START, WINDOW_END]
-        names = (*self.aggregates, *(key.name for key in self.keys), *bounds)
-        known = {name.lower() for name in names}
+            raise said.refused(f"unknown aggregate {name}", fix)
+        known = self._known()
         for column in tree.find_all(exp.Column):
             qualifier = column.parts[0].name.lower() if len(column.parts) > 1 else None
             first = column.parts[1 if qualifier in self._names else 0]
             if first.name.lower() not in known:
                 what = f"{column.name} is neither a key nor inside an aggregate"
                 fix = f"add it to GROUP BY, or aggregate it with one of {supported()}"
+                same = (
+                    key for key in self.keys if key.words.folded[-2:] == (".", column.name.lower())
+                )
+                if (key := next(same, None)) is not None:
+                    what = f"GROUP BY has {key.words.text}, which is not written like this"
+                    fix = f"write {key.words.text} here too"
+                elif (meant := self._named(first.name)) is not None:
+                    what = f"{first.name} is the name of another selected expression"
+                    fix = f"write the expression itself: {meant.words.text}"
                 raise words.at(column.name).refused(what, fix)
         return found.text
+
+    def named(self) -> dict[str, QueryPlace]:
+        """Where the query has what `retain` knows by these names, in lower case."""
+        found: dict[str, QueryPlace] = {}
+        if self.window is not None:
+            found |= dict.fromkeys(("window", self.window.time), self.window.words.place)
+        found |= {name: call.words.place for name, call in self.aggregates.items()}
+        found |= {key.name: key.words.place for key in self.keys}
+        return {**self.places, **{name.lower(): place for name, place in found.items()}}
+
+    def _known(self) -> set[str]:
+        """The columns of the result, in lower case."""
+        bounds = [] if self.window is None else [WINDOW_START, WINDOW_END]
+        names = (*self.aggregates, *(key.name for key in self.keys), *bounds)
+        return {name.lower() for name in names}
 
     def _replaced(self, words: Words) -> Words:
         texts = [
@@ -230,13 +266,15 @@ class _Grouping:
             for call in aggregate_calls(words, self._names)
         ]
         inside = {at for start, end, _ in texts for at in range(start, end)}
-        calls = [(key.words, quoted(key.name)) for key in self.keys if key.is_call]
+        parts = [(key.words, quoted(key.name)) for key in self.keys if key.is_part]
         if self.window is not None:
-            calls.append((self.window.words, _STRUCT))
-        for call, text in calls:
-            size = len(call)
+            parts.append((self.window.words, _STRUCT))
+        folded = words.folded
+        for part, text in parts:
+            size = len(part)
             for at in range(len(words) - size + 1):
-                if at not in inside and words[at : at + size].folded == call.folded:
+                is_whole = folded[at - 1 : at] != (".",)
+                if is_whole and at not in inside and folded[at : at + size] == part.folded:
                     texts.append((at, at + size, text))
                     inside.update(range(at, at + size))
         texts += self._bounds(words, inside)
@@ -262,9 +300,12 @@ class _Grouping:
         if words is None:
             return None
         no_window(read_expression(words))
+        known = self._known() | {self.window.name.lower() if self.window else ""}
+        texts = {name: text for name, text in self._aliases.items() if name not in known}
+        said, words = words, without_aliases(words, texts, self._names)
         text = self.over_result(words)
         functions = {name.lower(): call.function for name, call in self.aggregates.items()}
         if self.window is not None and self.window.windows.is_session:
             functions[WINDOW_END] = "max"  # grows with each row of the session
-        check_having(read_expression(self._replaced(words)).tree, words, functions)
+        check_having(read_expression(self._replaced(words)).tree, said, functions)
         return text

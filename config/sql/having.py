@@ -33,6 +33,24 @@ def check_having(tree: exp.Expression, words: Words, functions: Mapping[str, str
         raise words.refused(what, fix)
 
 
+def without_aliases(words: Words, texts: Mapping[str, str], qualifiers: frozenset[str]) -> Words:
+    """A condition in which names of selected columns are what they stand for.
+
+    Args:
+        words: the condition.
+        texts: names in lower case, and the expressions over the result that they stand for.
+        qualifiers: names of the rows, which are no names of columns in front of a dot.
+    """
+    folded = ("", *words.folded, "")
+    found = []
+    for at, name in enumerate(folded[1:-1]):
+        before, behind = folded[at], folded[at + 2]
+        is_column = before != "." and behind != "(" and not (behind == "." and name in qualifiers)
+        if is_column and name in texts:
+            found.append((at, at + 1, texts[name]))
+    return words.replaced(found)
+
+
 def _stays_true(tree: exp.Expression, functions: Mapping[str, str]) -> bool:
     if isinstance(tree, exp.Paren):
         return _stays_true(tree.this, functions)

@@ -1,6 +1,6 @@
 """The two inputs of a query with a join, and expressions over their columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -8,12 +8,13 @@ from sqlglot.tokens import TokenType
 
 from idlestate.config.sql.expressions import (
     Expression,
-    check_name,
+    ResultNames,
     named,
     no_aggregate,
     no_window,
     read_expression,
 )
+from idlestate.config.sql.query_error import QueryPlace
 from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import Select
 from idlestate.config.sql.sources import QuerySource, read_relation
@@ -28,6 +29,22 @@ class Side:
     name: str
     used: dict[str, str] = field(default_factory=dict)
     """Columns by their names in lower case."""
+    places: dict[str, QueryPlace] = field(default_factory=dict)
+    """Where the query first names each column, by its name in lower case."""
+
+    def seen(self, column: str, words: Words) -> None:
+        """Note that these words name a column."""
+        path = (self.name, ".", column.lower())
+        folded = words.folded
+        starts = (at for at in range(len(folded)) if folded[at : at + 3] == path)
+        found = next(starts, None)
+        place = words.place if found is None else words[found : found + 3].place
+        self.places.setdefault(column.lower(), place)
+
+    def places_of(self, names: Mapping[str, str]) -> dict[str, QueryPlace]:
+        """Where the columns of these names, result to own, stand; by the former in lower case."""
+        pairs = ((name.lower(), self.places.get(own.lower())) for name, own in names.items())
+        return {name: place for name, place in pairs if place is not None}
 
 
 class JoinInputs:
@@ -63,6 +80,7 @@ class JoinInputs:
         if self.first.name == self.second.name:
             what = f"both inputs have the name {self.first.name}"
             raise words.refused(what, "give them different names: FROM t AS a JOIN t AS b")
+        self._names = ResultNames()
         self.keys: dict[str, str] = {}
         """Key columns of the first input and, for each, that of the second one."""
 
@@ -87,6 +105,7 @@ class JoinInputs:
         if not isinstance(tree, exp.Column) or tree.table.lower() != side.name or tree.db:
             fix = f"use columns such as {side.name}.key, and compute others in a subquery"
             raise words.refused(f"a column of {side.name} is expected", fix)
+        side.seen(tree.name, words)
         return str(tree.name)
 
     def add_key(self, one: str, other: str) -> None:
@@ -127,6 +146,7 @@ class JoinInputs:
                 first, second = (each if each.isidentifier() else quoted(each) for each in names)
                 fix = f"put {first}. or {second}. in front"
                 raise expression.words.at(column.name).refused(what, fix)
+            side.seen(column.parts[1].name, expression.words)
             yield column, side, column.parts[1].name
 
     def reads(self, expression: Expression) -> set[str]:
@@ -136,6 +156,16 @@ class JoinInputs:
     def result_name(self, side: Side, column: str) -> str:
         """The name of a column in the result of the join."""
         raise NotImplementedError
+
+    def named(self) -> dict[str, QueryPlace]:
+        """Where the query has the columns of the result, by their names there in lower case; the
+        empty name is that of both inputs together.
+        """
+        found = {"": self.select.source.place}
+        for side in (self.second, self.first):
+            names = {self.result_name(side, column): column for column in side.places}
+            found |= side.places_of(names)
+        return found
 
     def replaced(self, words: Words) -> Words:
         """An expression over the result, whose columns have no input's name in front."""
@@ -151,8 +181,10 @@ class JoinInputs:
         return words.replaced(texts)
 
     def output(self, item: Expression) -> str:
-        """A selected expression over the result, with its name."""
-        column = item.words.words[-1].name if isinstance(item.tree, exp.Column) else None
-        name = item.alias or column or item.words.text.replace("`", "")
-        check_name(name, item.words)
-        return named(self.replaced(item.words).text, name)
+        """A selected expression over the result, with its name.
+
+        Raises:
+            QueryError: another one has this name.
+        """
+        self._names.take(item.name, item.words)
+        return named(self.replaced(item.words).text, item.name)

@@ -25,7 +25,10 @@ def join_plan(select: Select) -> tuple[QueryPlan, list[QuerySource]] | None:
         return None
     words = select.source
     starts = [at for at, word in words.top_level() if word.kind in _BEFORE_JOIN]
-    if len(joins) > 1 or not starts:
+    if not starts:
+        fix = "write FROM a JOIN b ON a.key = b.key"
+        raise words.refused("a comma between tables is not supported", fix)
+    if len(joins) > 1:
         fix = "write FROM a JOIN b ON a.key = b.key; join a third input in a query of its own"
         raise words.refused("a query may have one join", fix)
     (join,), start = joins, starts[0]

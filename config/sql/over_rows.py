@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from idlestate.config.sql.aggregate_calls import Argument, aggregate_calls
-from idlestate.config.sql.expressions import Expression, check_name, named, read_expression
+from idlestate.config.sql.expressions import (
+    Expression,
+    ResultNames,
+    check_star,
+    named,
+    read_expression,
+)
 from idlestate.config.sql.query_error import QueryPlace
 from idlestate.config.sql.query_plan import Computed, Only, QueryPlan
 from idlestate.config.sql.quoting import quoted
@@ -31,19 +37,22 @@ def over_plan(select: Select, source: QuerySource) -> QueryPlan | None:
     windows: dict[str, _Window] = {}
     needed: list[str] = []
     computed: dict[str, str] = {}
-    places: dict[str, QueryPlace] = {}
+    named: dict[str, QueryPlace] = {}
+    names = ResultNames()
     for item, window in zip(items, found, strict=True):
+        check_star(item, qualifiers)
+        if not item.is_star:
+            names.take(item.name if window is None else window.name, item.words)
         if window is None:
+            named.setdefault((item.column(qualifiers) or "*").lower(), item.words.place)
             continue
-        if window.name.lower() in windows:
-            what = f"two columns are called {window.name}"
-            raise item.words.refused(what, "add AS and a name")
+        named[window.name.lower()] = item.words.place
         windows[window.name.lower()] = window
         needed += [argument.column for argument in window.arguments]
         for argument in window.arguments:
+            named.setdefault(argument.column.lower(), item.words.place)
             if argument.expression is not None:
                 computed[argument.column] = argument.expression
-                places[argument.column] = item.words.place
     first, *others = windows.values()
     if any((other.order, other.frame) != (first.order, first.frame) for other in others):
         fix = "use the same PARTITION BY, ORDER BY and frame for all, or a query for each"
@@ -53,11 +62,13 @@ def over_plan(select: Select, source: QuerySource) -> QueryPlan | None:
         raise select.words.at("over").refused("ORDER BY ... DESC is not supported", "remove DESC")
     output = [_selected(*each, qualifiers) for each in zip(items, found, strict=True)]
     rows = filtered(select, source.rows)
+    named |= order.places
     if computed:
-        rows = rows.then(Computed(computed, places))
+        rows = rows.then(Computed(computed, named))
     own = [column for item in items if (column := item.column(qualifiers)) is not None]
     if not any(item.is_star for item in items):
-        rows = rows.then(Only(tuple(dict.fromkeys((*order.key, *order.order, *own, *needed)))))
+        columns = tuple(dict.fromkeys((*order.key, *order.order, *own, *needed)))
+        rows = rows.then(Only(columns, named))
     elif computed:
         fix = "list the columns, or compute it in a subquery in FROM"
         raise select.words.at("over").refused("* beside an aggregate of an expression", fix)
@@ -70,7 +81,8 @@ def over_plan(select: Select, source: QuerySource) -> QueryPlan | None:
     if order.order:
         arguments["order"] = order.order
     plain = [item.is_star for item in items] == [True, *[False] * len(windows)]
-    return QueryPlan("over", rows, arguments, None if plain else tuple(output), name=source.name)
+    selected = None if plain else tuple(output)
+    return QueryPlan("over", rows, arguments, selected, name=source.name, named=named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +114,6 @@ def _window(item: Expression, qualifiers: frozenset[str]) -> _Window:
             raise item.words.refused("this function is not supported with OVER", _FORM)
         call = calls[0]
         found = _Window(item.alias or call.name, call.text, call.arguments, order, frame)
-    check_name(found.name, item.words)
     return found
 
 
@@ -115,5 +126,4 @@ def _selected(item: Expression, window: _Window | None, qualifiers: frozenset[st
     if column is None:
         fix = "compute it in a subquery in FROM"
         raise item.words.refused("an expression beside OVER is not supported", fix)
-    check_name(item.alias or column, item.words)
-    return named(quoted(column), item.alias or column)
+    return named(quoted(column), item.name)

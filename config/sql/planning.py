@@ -23,9 +23,10 @@ def plan_query(query: object) -> QueryPlan:
     """
     select = read_select(read_words(query), may_join=True)
     condition = select.having or select.where
+    plan = _plan_of(select)
     return replace(
-        _plan_of(select),
-        places=tuple(item.place for item in select.items),
+        plan,
+        places=plan.places or tuple(item.place for item in select.items),
         condition_place=None if condition is None else condition.place,
     )
 

@@ -26,16 +26,16 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Only these columns, each an expression that may have a name; `place` is that of the list."""
+    """Only these columns, each an expression that may have a name; `places` has their places."""
 
     columns: tuple[str, ...]
-    place: QueryPlace | None = field(default=None, compare=False)
+    places: tuple[QueryPlace, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """More columns, name to expression; one replaces a column of its name. `places` has their
-    places by name.
+    """More columns, name to expression; one replaces a column of its name. `places` has places by
+    their names in lower case.
     """
 
     columns: Mapping[str, str]
@@ -44,12 +44,20 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Only these columns, and those that other arguments of the operator name."""
+    """Only these columns, and those that other arguments of the operator name. `places` has places
+    by their names in lower case.
+    """
 
     columns: tuple[str, ...]
+    places: Mapping[str, QueryPlace] = field(default_factory=dict, compare=False)
 
 
 Step = Named | Where | Selected | Computed | Only
+
+
+def right_time_name(time: str) -> str:
+    """The name of the event time of a join's right rows, which left rows do not have."""
+    return f"right.{time}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +118,8 @@ class QueryPlan:
             where the query uses them.
         places: where the query selects what is in `output`, where the two are as many.
         condition_place: where the query has the condition that is `having`.
+        named: where the query has the columns and aggregates that the operator knows by these
+            names, in lower case; `window` is that of GROUP BY, and the empty name is the input.
     """
 
     operator: str
@@ -124,3 +134,8 @@ class QueryPlan:
     new_names: Mapping[str, QueryPlace] = field(default_factory=dict, compare=False)
     places: tuple[QueryPlace, ...] = field(default=(), compare=False)
     condition_place: QueryPlace | None = field(default=None, compare=False)
+    named: Mapping[str, QueryPlace] = field(default_factory=dict, compare=False)
+
+    def place_of(self, name: str) -> QueryPlace:
+        """Where the query says what the operator calls by this name; else the table it reads."""
+        return self.named.get(name.lower(), self.rows.place)

@@ -4,7 +4,14 @@ from sqlglot import exp
 
 from idlestate.config.sql.expressions import Expression, read_expression
 from idlestate.config.sql.join_inputs import JoinInputs, Side
-from idlestate.config.sql.query_plan import Computed, Only, QueryPlan, QueryRows, Where
+from idlestate.config.sql.query_plan import (
+    Computed,
+    Only,
+    QueryPlan,
+    QueryRows,
+    Where,
+    right_time_name,
+)
 from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import Select
 from idlestate.config.sql.sources import QuerySource
@@ -124,25 +131,35 @@ class RowJoin(JoinInputs):
         output = None if is_whole else tuple(self.output(item) for item in items)
         if not is_whole:
             own = {**{name.lower(): name for name in self.keys}, **self.first.used}
-            left = left.then(Only(tuple(own.values())))
+            left = left.then(Only(tuple(own.values()), self.first.places))
         arguments: dict[str, object] = {"on": list(self.keys), "how": self._how}
         if self._times:
             arguments["event_time"], arguments["right_time"] = self._times[0], self._times[1]
             arguments["between"] = self._between
-        plan = QueryPlan("join", left, arguments, output, having, second=self._right_rows())
+        named = self.named()
+        if self._times:
+            time = self._times[1]
+            named[right_time_name(time).lower()] = self.second.places[time.lower()]
+        plan = QueryPlan(
+            "join",
+            left,
+            arguments,
+            output,
+            having,
+            second=self._right_rows(),
+            named=named,
+        )
         return plan, [self.first.source, self.second.source]
 
     def _right_rows(self) -> QueryRows:
         names = {self.result_name(self.second, each): each for each in self.second.used.values()}
-        computed = {
-            name: quoted(column)
-            for name, column in {**self.keys, **names}.items()
-            if name != column
-        }
+        names = {**self.keys, **names}
+        places = self.second.places_of(names)
+        computed = {name: quoted(column) for name, column in names.items() if name != column}
         rows = self.second.source.rows
         if computed:
-            rows = rows.then(Computed(computed))
-        return rows.then(Only((*self.keys, *names)))
+            rows = rows.then(Computed(computed, places))
+        return rows.then(Only(tuple(names), places))
 
     def _is_whole(self, items: list[Expression]) -> bool:
         """Whether whole left rows are selected."""

@@ -1,12 +1,15 @@
 """ROW_NUMBER() and SELECT DISTINCT as calls of `deduplicate`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from idlestate.config.sql.expressions import (
     Expression,
+    ResultNames,
     check_name,
+    check_star,
     named,
     no_aggregate,
     no_window,
@@ -38,6 +41,7 @@ def distinct_plan(select: Select, source: QuerySource) -> QueryPlan:
     places: dict[str, QueryPlace] = {}
     keys: list[str] = []
     output: list[str] = []
+    names = ResultNames()
     for words in select.items:
         item = read_expression(words)
         if item.is_star:
@@ -46,23 +50,24 @@ def distinct_plan(select: Select, source: QuerySource) -> QueryPlan:
         no_window(item)
         no_aggregate(item, "SELECT DISTINCT")
         column = item.column(qualifiers)
-        name = column or item.alias or item.words.text.replace("`", "")
+        name = column or item.name
         if column is None:
             computed[name] = item.words.text
-            places[name] = words.place
-        for each in {name, item.alias or name}:
-            check_name(each, words)
+        check_name(name, words)
         if name.lower() in (key.lower() for key in keys):
             raise words.refused(
                 f"two columns are called {name}", "remove one, or add AS and a name"
             )
         keys.append(name)
-        output.append(named(quoted(name), item.alias or name))
+        places[name.lower()] = words.place
+        names.take(item.name, words)
+        output.append(named(quoted(name), item.name))
     rows = filtered(select, source.rows)
     if computed:
         rows = rows.then(Computed(computed, places))
-    rows = rows.then(Only(tuple(keys)))
-    return QueryPlan("deduplicate", rows, {"key": keys, "keep": "first"}, tuple(output))
+    rows = rows.then(Only(tuple(keys), places))
+    arguments = {"key": keys, "keep": "first"}
+    return QueryPlan("deduplicate", rows, arguments, tuple(output), named=places)
 
 
 _TURNED: dict[type[exp.Expression], type[exp.Expression]] = {exp.GTE: exp.LTE, exp.GT: exp.LT}
@@ -77,6 +82,8 @@ class _Numbering:
     time: str
     order: list[str]
     keep: str
+    places: Mapping[str, QueryPlace]
+    """Of the key, the time and the order, by their names in lower case."""
 
 
 def numbered_plan(select: Select) -> tuple[QueryPlan, QuerySource] | None:
@@ -102,10 +109,10 @@ def numbered_plan(select: Select) -> tuple[QueryPlan, QuerySource] | None:
     rows = filtered(inner, source.rows)
     names: list[str] | None = None
     if not any(item.is_star for item in others):
-        names = [_name(item, qualifiers) for item in others]
-    if [item.is_star for item in others] != [True]:
+        names = _names(others)
+    if [item.is_all(qualifiers) for item in others] != [True]:
         columns = _columns(others, names, numbering, qualifiers)
-        rows = rows.then(Selected(columns, inner.items[0].place))
+        rows = rows.then(columns)
     outer = select.tree.args["from_"].this.alias.lower()
     limit = _limit(select, numbering.name, outer)
     arguments: dict[str, object] = {"key": numbering.key, "event_time": numbering.time}
@@ -119,8 +126,19 @@ def numbered_plan(select: Select) -> tuple[QueryPlan, QuerySource] | None:
         arguments |= {"columns": {numbering.name: "count"}, "rows": "unbounded"}
         number = quoted(numbering.name)
         operator, having = "over", f"{number} <= {limit}"
-    output = tuple(_output(select, names, numbering.name, number, outer))
-    plan = QueryPlan(operator, rows, arguments, output, having, outer or None)
+    output = _output(select, names, numbering.name, number, outer)
+    named = {item.name.lower(): item.words.place for item in others if not item.is_star}
+    named |= {**numbering.places, numbering.name.lower(): items[at[0]].words.place}
+    plan = QueryPlan(
+        operator,
+        rows,
+        arguments,
+        tuple(text for text, _ in output),
+        having,
+        outer or None,
+        places=tuple(place for _, place in output),
+        named=named,
+    )
     hints = (*source.hints, select.hint) if select.hint else source.hints
     called = source.names | {outer} if outer else source.names
     return plan, QuerySource(rows, outer or None, called, hints)
@@ -134,11 +152,15 @@ def _numbering(item: Expression, qualifiers: frozenset[str]) -> _Numbering:
         raise item.words.at("over").refused("a frame is not supported", fix)
     found = read_window_order(item, qualifiers)
     keep = "last" if found.is_descending else "first"
-    return _Numbering(item.alias, found.key, found.time, found.order, keep)
+    return _Numbering(item.alias, found.key, found.time, found.order, keep, found.places)
 
 
-def _name(item: Expression, qualifiers: frozenset[str]) -> str:
-    return item.alias or item.column(qualifiers) or item.words.text.replace("`", "")
+def _names(items: list[Expression]) -> list[str]:
+    """The names of the columns that the subquery selects."""
+    names = ResultNames()
+    for item in items:
+        names.take(item.name, item.words)
+    return [item.name for item in items]
 
 
 def _columns(
@@ -146,13 +168,14 @@ def _columns(
     names: list[str] | None,
     numbering: _Numbering,
     qualifiers: frozenset[str],
-) -> tuple[str, ...]:
+) -> Selected:
     """What the operator reads: what the subquery selects, and the columns that number its rows."""
     for item in items:
         no_window(item)
         no_aggregate(item, "a subquery")
+    places = [item.words.place for item in items]
     if names is None:
-        return tuple(item.named() for item in items)
+        return Selected(tuple(item.named() for item in items), tuple(places))
     plain = {name.lower() for item in items if (name := item.column(qualifiers)) and not item.alias}
     taken = {name.lower(): item for name, item in zip(names, items, strict=True)}
     found = [
@@ -166,7 +189,8 @@ def _columns(
             what = f"{column} is another column here than in PARTITION BY or ORDER BY"
             raise taken[column.lower()].words.refused(what, "use another name: AS ...")
         found.append(quoted(column))
-    return tuple(found)
+        places.append(numbering.places[column.lower()])
+    return Selected(tuple(found), tuple(places))
 
 
 def _limit(select: Select, name: str, outer: str) -> int:
@@ -201,22 +225,26 @@ def _check_first_rows(item: Expression, numbering: _Numbering, limit: int) -> No
 
 def _output(
     select: Select, names: list[str] | None, name: str, number: str, outer: str
-) -> list[str]:
-    """What the query selects; `number` is the expression that the row's number is."""
-    found: list[str] = []
+) -> list[tuple[str, QueryPlace]]:
+    """What the query selects, and where; `number` is the expression that the row's number is."""
+    found: list[tuple[str, QueryPlace]] = []
+    taken = ResultNames()
     for words in select.items:
         item = read_expression(words)
         no_window(item)
         no_aggregate(item, "this query")
+        check_star(item, frozenset({outer}))
         if not item.is_star:
-            if item.alias:
-                check_name(item.alias, words)
-            found.append(_with_number(item, name, number, outer))
+            taken.take(item.name, words)
+            texts = [_with_number(item, name, number, outer)]
         elif names is not None:
-            found += [*(quoted(each) for each in names), named(number, name)]
+            for each in (*names, name):
+                taken.take(each, words)
+            texts = [*(quoted(each) for each in names), named(number, name)]
         else:
             # What is counted is one of the operator's columns already.
-            found += ["*"] if number == quoted(name) else ["*", named(number, name)]
+            texts = ["*"] if number == quoted(name) else ["*", named(number, name)]
+        found += [(text, words.place) for text in texts]
     return found
 
 

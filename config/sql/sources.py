@@ -114,7 +114,8 @@ def _of_subquery(select: Select) -> QuerySource:
     for item in items:
         no_window(item)
         no_aggregate(item, "a subquery")
-    if any(not item.is_star for item in items) or len(items) > 1:
+    qualifiers = frozenset({source.name} if source.name else ())
+    if [item.is_all(qualifiers) for item in items] != [True]:
         columns = tuple(item.named() for item in items)
-        rows = rows.then(Selected(columns, select.items[0].place))
+        rows = rows.then(Selected(columns, tuple(item.words.place for item in items)))
     return replace(source, rows=rows)

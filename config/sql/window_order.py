@@ -1,20 +1,26 @@
 """PARTITION BY and ORDER BY behind OVER."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 from idlestate.config.sql.expressions import Expression
+from idlestate.config.sql.query_error import QueryPlace
 
 _FORM = "write OVER (PARTITION BY key ORDER BY event_time)"
 
 
 @dataclass(frozen=True, slots=True)
 class WindowOrder:
-    """The key, the event time and the columns that order rows of one time."""
+    """The key, the event time and the columns that order rows of one time; the places of all these
+    by their names in lower case.
+    """
 
     key: list[str]
     time: str
     order: list[str]
     is_descending: bool
+    places: Mapping[str, QueryPlace] = field(compare=False)
 
 
 def read_window_order(item: Expression, qualifiers: frozenset[str]) -> WindowOrder:
@@ -29,7 +35,7 @@ def read_window_order(item: Expression, qualifiers: frozenset[str]) -> WindowOrd
     ordered = tree.args["order"].expressions if tree.args.get("order") else []
     if not partition or not ordered:
         raise over.refused("PARTITION BY and ORDER BY are both needed", _FORM)
-    if words.position("nulls") is not None:
+    if {("nulls", "first"), ("nulls", "last")} & {*pairwise(words.folded)}:
         raise over.refused("NULLS FIRST and NULLS LAST are not supported", _FORM)
     columns = [
         Expression(over, None, each).column(qualifiers)
@@ -43,4 +49,6 @@ def read_window_order(item: Expression, qualifiers: frozenset[str]) -> WindowOrd
         raise over.refused("ORDER BY in both directions", "use either ASC or DESC for all columns")
     names = [str(column) for column in columns]
     key, (time, *order) = names[: len(partition)], names[len(partition) :]
-    return WindowOrder(key, time, order, is_descending)
+    behind = words[words.position("over") or 0 :]
+    places = {name.lower(): behind.at(name).place for name in names}
+    return WindowOrder(key, time, order, is_descending, places)

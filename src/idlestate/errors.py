@@ -14,7 +14,16 @@ class RefusedError(IdlestateError):
     """The arguments, files, session or state do not allow the call: change what the text names.
 
     The same call would fail again. Nothing was changed.
+
+    Attributes:
+        about: the column, aggregate or argument that is not valid, as the call names it; empty for
+            the input as a whole; None for anything else. Queries find its place in their text.
     """
+
+    def __init__(self, *args: object, about: str | None = None) -> None:
+        """Take the text, and what it is about."""
+        super().__init__(*args)
+        self.about = about
 
 
 class UnavailableError(IdlestateError):

@@ -185,6 +185,20 @@ COMPUTED: list[tuple[str, list[Step], list[str], dict[str, str], tuple[str, ...]
         None,
     ),
     (
+        "SELECT user.id, upper(user.id) AS u, count(*) AS n FROM t GROUP BY user.id",
+        [Computed({"user.id": "user.id"})],
+        ["user.id"],
+        {"n": "count"},
+        ("`user.id` AS `id`", "upper(`user.id`) AS `u`", "`n`"),
+    ),
+    (
+        "SELECT (k), count(*) AS n FROM t GROUP BY (k)",
+        [],
+        ["k"],
+        {"n": "count"},
+        ("(k) AS `k`", "`n`"),
+    ),
+    (
         "SELECT user.id AS u, count(*) AS n FROM t GROUP BY user.id",
         [Computed({"u": "user.id"})],
         ["u"],
@@ -234,30 +248,6 @@ def test_what_is_computed_before_and_after(
     assert found.output == output
 
 
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        ("count(*) > 3", "`n` > 3"),
-        ("n >= 3", "n >= 3"),
-        ("3 < count(*)", "3 < `n`"),
-        ("count(*) > length(k)", "`n` > length(k)"),
-        ("(min(v)) < 3", "(`min(v)`) < 3"),
-        ("max(v) > 10 AND min(v) <= 2", "`max(v)` > 10 AND `min(v)` <= 2"),
-        ("(n > 3 OR k = 'a')", "(n > 3 OR k = 'a')"),
-        ("k LIKE 'a%'", "k LIKE 'a%'"),
-    ],
-)
-def test_having_that_stays_true_is_a_filter_of_the_result(condition: str, expected: str) -> None:
-    found = plan(f"SELECT k, count(*) AS n FROM t GROUP BY k HAVING {condition}")
-    assert found.having == expected
-
-
-def test_an_aggregate_of_having_alone_is_computed_and_not_selected() -> None:
-    found = plan("SELECT k, count(*) AS n FROM t GROUP BY k HAVING max(v) > 1")
-    assert found.arguments["aggregates"] == {"n": "count", "max(v)": "max(v)"}
-    assert found.output == ("`k`", "`n`")
-
-
 LAYOUTS = [
     "SELECT k,sum(a*b)AS s,max(f(a,1))FROM t WHERE a>=-1 GROUP BY k",
     "select  K , SUM( a * b ) s , Max ( f ( a , 1 ) )\nfrom t -- here\nwhere a >= -1\ngroup by k",
@@ -289,6 +279,23 @@ def test_a_hint_of_a_subquery_counts() -> None:
     query = "SELECT k, count(*) FROM (SELECT /*+ STATE_TTL('t'='1h') */ k FROM t) GROUP BY k"
     found: Any = plan(query).retention
     assert found.ttl_ms == 3_600_000
+
+
+def test_every_name_of_the_operator_has_its_place() -> None:
+    query = """SELECT user.id, sum(a + b) AS s, count(*) FROM t
+    GROUP BY user.id, window(ts, '1 hour')"""
+    found = plan(query)
+    places = {name: (each.line, each.column) for name, each in found.named.items()}
+    assert places == {
+        "user.id": (2, 14),
+        "a + b": (1, 17),
+        "s": (1, 17),
+        "count(1)": (1, 34),
+        "window": (2, 23),
+        "ts": (2, 23),
+    }
+    assert found.place_of("WINDOW").words == "window(ts, '1 hour')"
+    assert found.place_of("other") == found.rows.place
 
 
 def test_names_that_would_be_ambiguous_are_told() -> None:

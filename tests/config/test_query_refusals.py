@@ -1,11 +1,13 @@
 """Queries that are refused: the place in the text, what is wrong there, what to write instead."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from idlestate.config.sql.planning import plan_query
-from idlestate.config.sql.query_error import QueryError
+from idlestate.config.sql.query_error import QueryError, QueryPlace
 from idlestate.errors import RefusedError
 from tests.config.test_query_joins import JOINS, ROW_JOINS
 from tests.config.test_query_over import CASES as OVERS
@@ -65,7 +67,8 @@ def test_deep_and_long_queries(query: str, what: str) -> None:
 
 
 SIGNS = r"""( ) , ' " ` /*+ */ -- ; . :: \ ${a} @ # é 😀 1L x'1 r' OVER WINDOW window( FILTER
-QUALIFY INTERVAL LATERAL VIEW DISTINCT UNION JOIN ASOF WITH CASE END EXCEPT USING NATURAL HAVING
+QUALIFY INTERVAL LATERAL VIEW DISTINCT UNION JOIN
+IGNORE RESPECT NULLS st.f ASOF WITH CASE END EXCEPT USING NATURAL HAVING
 STATE_TTL( RETENTION( 'o'='1d' FOR SYSTEM_TIME OF BETWEEN MONTH"""
 WORDS = [*sorted({word for query in ACCEPTED for word in query.split()}), *SIGNS.split(), "\n"]
 
@@ -82,17 +85,26 @@ def mutations(draw: st.DrawFn) -> str:
     return query[: draw(st.integers(0, len(query)))] if draw(st.booleans()) else query
 
 
-def plan_or_refusal(query: str) -> None:
+def places_of_plan(query: str) -> list[QueryPlace]:
+    """The places that the plan of a query has, or the error."""
     try:
-        plan_query(query)
-    except QueryError as error:
-        found = error
+        plan = plan_query(query)
+    except QueryError as refusal:
+        found = refusal
     else:
-        return
+        keys: Any = plan.arguments.get("key", plan.arguments.get("on"))
+        assert {name.lower() for name in keys} <= {*plan.named}
+        return [*plan.places, *plan.named.values()]
     assert found.what
     assert found.fix
-    assert 1 <= found.place.line <= query.count("\n") + 1
-    assert 1 <= found.place.column <= len(query) + 1
+    return [found.place]
+
+
+def plan_or_refusal(query: str) -> None:
+    places = places_of_plan(query)
+    for place in places:
+        assert 1 <= place.line <= query.count("\n") + 1
+        assert 1 <= place.column <= len(query) + 1
 
 
 @given(mutations())

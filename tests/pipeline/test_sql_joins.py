@@ -152,6 +152,39 @@ def test_arguments_that_do_not_fit_a_join(
         sql(spark, query, uid="a", **given)
 
 
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        (
+            "SELECT o.id, p.nope FROM orders o JOIN payments p ON o.k = p.order_id",
+            'line 1, column 14, "p.nope": A column',
+        ),
+        (
+            "SELECT o.id FROM orders o JOIN payments p ON o.k = p.nope",
+            'line 1, column 52, "p.nope": A column',
+        ),
+        (
+            "SELECT o.id FROM orders o JOIN payments p ON o.k = p.t",
+            'line 1, column 46, "o.k": on: k is of type string in the left input and timestamp',
+        ),
+        (
+            """SELECT o.*, p.id FROM orders o ASOF JOIN payments p
+            ON o.k = p.order_id AND o.t >= p.t""",
+            'line 1, column 13, "p.id": both inputs have a column id',
+        ),
+    ],
+)
+def test_what_the_operator_refuses_has_its_place(
+    spark: SparkSession,
+    orders_and_payments: tuple[DataFrame, DataFrame],
+    query: str,
+    what: str,
+) -> None:
+    assert orders_and_payments
+    with pytest.raises(RefusedError, match=re.escape(what)):
+        sql(spark, query, uid="a", event_time="t")
+
+
 def test_over_gives_the_rows_of_the_python_form(spark: SparkSession) -> None:
     events = [
         (START + timedelta(minutes=at), key, at) for at, key in ((1, "x"), (5, "x"), (9, "y"))
