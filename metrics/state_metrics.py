@@ -15,14 +15,17 @@ from prometheus_client import CollectorRegistry
 
 from idlestate.errors import RefusedError
 from idlestate.metrics import names
+from idlestate.metrics.due_times import DueTimes, Times
 from idlestate.metrics.durations import Durations
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.names import Name
 from idlestate.metrics.samples import Labels, Samples, Value
+from idlestate.retention.policy import TimeDomain
 from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.timers.clock import Clock, SystemClock
+from idlestate.timers.timer_service import TimerService
 from idlestate.timers.watermark import WatermarkClock
 
 EXPORTED: Final = (
@@ -30,12 +33,14 @@ EXPORTED: Final = (
     names.STATE_BYTES,
     names.DISK_BYTES,
     names.KEYS_EXPIRED,
+    names.KEYS_DUE,
+    names.EXPIRY_LAG,
     names.RETENTION_TTL,
     names.WATERMARK,
     names.SWEPT,
     names.SWEEP_DURATION,
 )
-_SERIES: Final = 25
+_SERIES: Final = 30
 """Of one operator; more than it has."""
 
 
@@ -73,6 +78,9 @@ class Backend(Protocol[_Report_co]):
     def usage(self) -> UsedBytes:
         """Bytes."""
 
+    def expiry_times_ms(self, name: str) -> Times | None:
+        """When the values of a state expire."""
+
     def sweep(self, now_ms: int, budget: int, *, records: bool = False) -> _Report_co:
         """Remove what has expired."""
 
@@ -98,6 +106,7 @@ class _Figures:
     dead: int | None = None
     ttl_ms: int = 0
     watermark_ms: int = NEVER_MS
+    due: tuple[DueTimes, ...] = ()
     expired: int = 0
     swept_ms: int = 0
 
@@ -156,25 +165,44 @@ class StateMetrics:
                 self.url = server.url
             self._ends = ends.pop_all()
 
-    def note(self, uid: str, backend: Backend[Any], state: CountedState) -> None:
+    def note(
+        self,
+        uid: str,
+        backend: Backend[Any],
+        state: CountedState,
+        timers: TimerService | None = None,
+    ) -> None:
         """Show the current figures of a backend.
 
-        On heap this takes microseconds. In RocksDB and in runs it walks all keys of the state, so
-        call it after a round of sweeps rather than after each batch.
+        Due keys and the expiry lag follow the clock from then on, as of the times noted. The call
+        reads the timestamps of the state and the times of the timers; in RocksDB and in runs it
+        walks all keys of the state. So call it after a round of sweeps rather than after each
+        batch.
 
         Args:
             uid: the label `operator`; a constant of the program, never a key.
             backend: the backend.
-            state: the descriptor of the state whose keys are counted.
+            state: the descriptor of the state whose keys are counted. If it has a time to live, its
+                values are counted as due, and make the expiry lag.
+            timers: timers that end keys, such as those of `IdleRetention`; they do the same.
         """
-        used = backend.usage()
+        used, watermark_ms = backend.usage(), backend.watermark.now_ms()
+        ends_ms, due = backend.expiry_times_ms(state.name), list[DueTimes]()
+        if ends_ms is not None:
+            is_event = state.ttl.time is TimeDomain.EVENT
+            due.append(DueTimes.of(ends_ms, watermark_ms if is_event else None))
+        if timers is not None:
+            watermark_ms = max(watermark_ms, timers.current_watermark_ms)
+            due.append(DueTimes.of(timers.times_ms(TimeDomain.PROCESSING), None))
+            due.append(DueTimes.of(timers.times_ms(TimeDomain.EVENT), watermark_ms))
         now = replace(
             self._known.get(uid, _Figures()),
             keys=backend.size(state.name),
             bytes=max(used.total_bytes - used.dead_bytes, 0),
             dead=None if backend.kind == "heap" else used.dead_bytes,
             ttl_ms=state.ttl.ttl_ms if state.ttl.enabled else 0,
-            watermark_ms=backend.watermark.now_ms(),
+            watermark_ms=watermark_ms,
+            due=tuple(due),
         )
         self._show(uid, now)
 
@@ -221,16 +249,18 @@ class StateMetrics:
         with self._lock:
             self._known[uid] = figures
 
-    def _samples(self, _now_ms: int) -> Samples:
+    def _samples(self, now_ms: int) -> Samples:
         with self._lock:
             every = dict(self._known)
         shown = self._cap.admitted(names.OPERATOR, every, _SERIES)
         found: dict[Name, dict[Labels, Value]] = {name: {} for name in EXPORTED}
         for uid in sorted(shown):
-            self._add(found, uid, every[uid])
+            self._add(found, uid, every[uid], now_ms)
         return found
 
-    def _add(self, found: dict[Name, dict[Labels, Value]], uid: str, of: _Figures) -> None:
+    def _add(
+        self, found: dict[Name, dict[Labels, Value]], uid: str, of: _Figures, now_ms: int
+    ) -> None:
         one = (uid,)
         found[names.KEYS_EXPIRED][uid, "ttl"] = of.expired
         found[names.SWEPT][one] = of.swept_ms / 1000
@@ -242,5 +272,10 @@ class StateMetrics:
         found[names.RETENTION_TTL][one] = of.ttl_ms / 1000
         if of.dead is not None:
             found[names.DISK_BYTES] |= {(uid, "state"): of.bytes, (uid, "dead"): of.dead}
+        if of.due:
+            found[names.EXPIRY_LAG][one] = max(each.lag_ms(now_ms) for each in of.due) / 1000
+            for within, span_ms in names.DUE_WITHIN_MS.items():
+                count = sum(each.count(now_ms, span_ms) for each in of.due)
+                found[names.KEYS_DUE][uid, within] = count
         if of.watermark_ms != NEVER_MS:
             found[names.WATERMARK][one] = max(of.watermark_ms, 0) / 1000

@@ -7,7 +7,10 @@ written. Source: Flink's `TtlUtils.expired`.
 `now_ms` is taken as it is: if a clock runs back, values live longer.
 """
 
+from typing import Any
+
 from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.rules import saturating_add
 
 
 def horizon_ms(ttl_ms: int, now_ms: int) -> int:
@@ -16,3 +19,8 @@ def horizon_ms(ttl_ms: int, now_ms: int) -> int:
     It may be below the smallest 64-bit time. At the largest time every value is expired.
     """
     return now_ms if now_ms == FOREVER_MS else now_ms - ttl_ms
+
+
+def expires_ms(ttl_ms: int, stamps_ms: Any) -> Any:
+    """The first time at which a value with this stamp, or each of many, has expired."""
+    return saturating_add(stamps_ms, ttl_ms)

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.cleanup import SnapshotFilter
@@ -26,7 +27,7 @@ from idlestate.state.snapshots.snapshot_rows import Part
 from idlestate.state.state import Many
 from idlestate.state.state_factory import state_over
 from idlestate.state.state_schema import StateSchema
-from idlestate.state.sweep import SweepReport, TableSweep
+from idlestate.state.sweep import SweepReport, TableSweep, expiry_times_ms
 from idlestate.state.table import Table
 from idlestate.state.timer_rows import TimerLayout
 from idlestate.state.ttl import Ttl
@@ -224,6 +225,15 @@ class KeyedStateBackend(ABC):
         if report.done:
             self._sweeps.clear()
         return report
+
+    def expiry_times_ms(self, name: str) -> Positions | None:
+        """When each value, element or entry of a state expires or has expired, in any order.
+
+        Int64 milliseconds by the state's clock, from all its timestamps; None without a time to
+        live, or if `get_state` was not called.
+        """
+        table, ttl = self._table(name), self._ttls.get(name)
+        return None if ttl is None else expiry_times_ms(table, ttl)
 
     @abstractmethod
     def usage(self) -> Usage:

@@ -119,6 +119,12 @@ class Cells:
     def __len__(self) -> int:
         return len(self.there)
 
+    @property
+    def stamps_there(self) -> Positions:
+        """The timestamps of what is stored, in a state with timestamps."""
+        assert self.stamps is not None
+        return self.stamps[self.there]
+
     def where(self, flags: Flags) -> "Cells":
         """The cells that are flagged."""
         stamps = None if self.stamps is None else self.stamps[flags]

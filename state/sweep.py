@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
+from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.state.table import Removed, Table, Walk
 from idlestate.state.ttl import Ttl
 
@@ -61,3 +63,9 @@ class TableSweep:
         columns["value"] = pa.array(values, layout.value.kind)
         columns["written_at_ms"] = pa.array([stamp for _, stamp in removed.stored], pa.int64())
         return pa.table(columns)
+
+
+def expiry_times_ms(table: Table, ttl: Ttl) -> Positions:
+    """When everything in a table expires or has expired: what a sweep at that time removes."""
+    stamps: Positions = np.concatenate([np.zeros(0, dtype=np.int64), *table.stamps()])
+    return ttl.expires_ms(stamps)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from idlestate.backends.runs.byte_arrays import Flags
+from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.state.batch_values import Cells, Column, Lists, Stored
 from idlestate.state.key_batch import KeyBatch
@@ -118,6 +118,13 @@ class Table(ABC):
     @abstractmethod
     def walk(self) -> Walk:
         """A walk from the beginning, in a table with timestamps."""
+
+    @abstractmethod
+    def stamps(self) -> Iterator[Positions]:
+        """The timestamps of all values, list elements and map entries, in portions.
+
+        Only for a table with timestamps, which must not change meanwhile.
+        """
 
     @abstractmethod
     def rows(self, groups: KeyGroupRange) -> Iterator[Row]:

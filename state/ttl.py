@@ -7,7 +7,8 @@ removed by the read that finds it, by cleanup, or by a compaction, whichever com
 from collections.abc import Callable
 from typing import Any
 
-from idlestate.retention.ttl import horizon_ms
+from idlestate.backends.runs.byte_arrays import Positions
+from idlestate.retention.ttl import expires_ms, horizon_ms
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.batch_values import Stored
 
@@ -38,6 +39,11 @@ class Ttl:
     def horizon_ms(self, now_ms: int) -> int:
         """The newest timestamp whose values have expired at this time."""
         return horizon_ms(self.ttl_ms, now_ms)
+
+    def expires_ms(self, stamps_ms: Positions) -> Positions:
+        """When values with these timestamps expire."""
+        found: Positions = expires_ms(self.ttl_ms, stamps_ms)
+        return found
 
     def stamp(self, value: Any) -> Stored:
         """The value with the current time."""

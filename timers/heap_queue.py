@@ -7,9 +7,19 @@ adding and removing cost O(log n), amortised.
 import heapq
 from collections.abc import Iterator
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from idlestate.timers.timer import Timer, TimerCodec, by_group, by_time, time_bytes, time_of
+from idlestate.timers.timer import (
+    Timer,
+    TimerCodec,
+    by_group,
+    by_time,
+    time_bytes,
+    time_of,
+    times_in,
+)
 
 SPARE = 1024
 """So many removed timers do not warrant a new heap."""
@@ -81,6 +91,10 @@ class HeapTimerQueue:
             self._live.remove(first)
             found.append(by_group(first))
         return pa.array(found, pa.binary())
+
+    def times_ms(self) -> npt.NDArray[np.int64]:
+        """The times of all timers, in any order."""
+        return times_in([entry[:8] for entry in self._live])
 
     def __len__(self) -> int:
         return len(self._live)

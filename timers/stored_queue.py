@@ -9,9 +9,19 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from idlestate.timers.timer import Timer, TimerCodec, by_group, by_time, time_bytes, time_of
+from idlestate.timers.timer import (
+    Timer,
+    TimerCodec,
+    by_group,
+    by_time,
+    time_bytes,
+    time_of,
+    times_in,
+)
 
 READ_AHEAD = 128
 """Timers per key group that are read at once, as in Flink's cache."""
@@ -146,6 +156,10 @@ class StoredTimerQueue:
         heapq.heappop(self._ahead)
         self._remove(first)
         return self._codec.decode(first)
+
+    def times_ms(self) -> npt.NDArray[np.int64]:
+        """The times of all timers, in any order; reads all rows."""
+        return times_in(row[2:10] for row in self.rows(self._groups[0], self._groups[-1]))
 
     def __len__(self) -> int:
         return self._size

@@ -1,8 +1,10 @@
 """Timers: a time, and the key to wake then."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 
@@ -75,6 +77,9 @@ class TimerQueue(Protocol):
     def poll(self, until_ms: int) -> Timer | None:
         """Remove and return the first timer, unless it is later than this."""
 
+    def times_ms(self) -> npt.NDArray[np.int64]:
+        """The times of all timers, in any order."""
+
     def __len__(self) -> int:
         """How many timers there are."""
 
@@ -103,3 +108,9 @@ def by_group(entry: bytes) -> bytes:
 def time_bytes(timestamp_ms: int) -> bytes:
     """A time as in rows."""
     return (timestamp_ms + (1 << 63)).to_bytes(8, "big")
+
+
+def times_in(fields: Iterable[bytes]) -> npt.NDArray[np.int64]:
+    """Times from many fields of `time_bytes`."""
+    times = np.frombuffer(b"".join(fields), dtype=">u8").astype(np.uint64) ^ np.uint64(1 << 63)
+    return times.view(np.int64)

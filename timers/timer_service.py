@@ -10,6 +10,9 @@ during firing fires in the same call.
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.rules import NEVER_MS
 from idlestate.timers.timer import Timer, TimerBatch, TimerCodec, TimerQueue
@@ -146,6 +149,11 @@ class TimerService:
     def count(self, domain: TimeDomain) -> int:
         """The number of waiting timers."""
         return len(self._queues[domain])
+
+    def times_ms(self, domain: TimeDomain) -> npt.NDArray[np.int64]:
+        """The times of the waiting timers, in any order; much faster than `timers`."""
+        check_domain(domain)
+        return self._queues[domain].times_ms()
 
     def timers(self, domain: TimeDomain) -> Iterable[Timer]:
         """The waiting timers of a domain, by key group, then in order."""

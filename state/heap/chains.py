@@ -241,6 +241,10 @@ class HeapChains(HeapKeys):
         oldest = int(kept.min(initial=FOREVER_MS))
         return numbers[stamps <= horizon_ms], len(numbers), oldest
 
+    def stamps(self) -> Positions:
+        """The timestamps of all items."""
+        return self._stored.stamps[np.flatnonzero(self._alive[: self.count])]
+
     def owners_of(self, items: Positions) -> tuple[pa.BinaryArray, list[Any]]:
         """The encoded keys of items, and their namespaces."""
         owners, names = self._owner[items].astype(np.int64), self.spaces.names

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.backends.runs.byte_index import ABSENT
 from idlestate.state.batch_values import Stored
 from idlestate.state.heap.chains import HeapChains
@@ -243,6 +244,13 @@ class ItemsTable(HeapTable):
     def walk(self) -> Walk:
         """A walk from the beginning."""
         return ItemsWalk(self)
+
+    def stamps(self) -> Iterator[Positions]:
+        """The timestamps of all elements or entries."""
+        yield self.columns.stamps()
+        dicts = self.addresses()
+        stamps = [item[1] for address in dicts for item in self.items(*address) if item]
+        yield np.array(stamps, dtype=np.int64)
 
     @abstractmethod
     def items(self, key: Any, namespace: Any) -> Collection[Stored]:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+import numpy as np
+
 from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.state.batch_values import Cells, Column, Stored
 from idlestate.state.heap.columns import HeapColumns
@@ -176,6 +178,11 @@ class HeapSingleTable(HeapTable, SingleTable):
     def walk(self) -> Walk:
         """A walk from the beginning."""
         return SingleWalk(self)
+
+    def stamps(self) -> Iterator[Positions]:
+        """The timestamps of all values."""
+        self.settle()
+        yield self.columns.stamped(np.flatnonzero(self.columns.index.alive))[1]
 
     def shrink(self) -> None:
         """Rebuild the columns without removed keys."""

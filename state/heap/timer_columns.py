@@ -188,6 +188,11 @@ class ColumnTimerQueue(HeapTimerQueue):
         total = self._index.total_bytes + self._times.nbytes + self._window.nbytes
         return Usage(total, self._index.dead_share(total))
 
+    def times_ms(self) -> Positions:
+        """The times of all timers, in any order."""
+        waiting = self._times[: self._index.count][self._index.alive]
+        return np.concatenate((super().times_ms(), waiting))
+
     def __len__(self) -> int:
         return len(self._live) + self._index.live
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 from rocksdict import Rdict
 
-from idlestate.backends.runs.byte_arrays import fixed_width, order_of
+from idlestate.backends.runs.byte_arrays import Positions, fixed_width, order_of
 from idlestate.state.batch_values import Column, Stored
 from idlestate.state.cleanup import lists_in, merged_row
 from idlestate.state.key_batch import KeyBatch
@@ -87,6 +87,10 @@ class RocksDBListTable(RocksDBTable, ListTable):
             batch.put(row, value)
         self.write(batch)
         self._next += count
+
+    def _stamps_in(self, values: list[bytes]) -> Positions:
+        decode = self.layout.decode_items
+        return np.array([stamp for row in values for _, stamp in decode(row)], dtype=np.int64)
 
     def walk(self) -> Walk:
         """A walk from the beginning."""

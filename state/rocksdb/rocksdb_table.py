@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from rocksdict import Rdict, RdictIter, ReadOptions, WriteBatch
 
+from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.state.errors import StateError, StorageError
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import KeyGroupRange
@@ -254,6 +255,17 @@ class RocksDBTable(Table):
             for row, _ in self.scan(prefix):
                 batch.delete(row)
         self.write(batch)
+
+    def stamps(self) -> Iterator[Positions]:
+        """The timestamps of all rows, in portions."""
+        values = (value for _, value in self.scan(b""))
+        while some := list(islice(values, LOAD_ROWS)):
+            yield self._stamps_in(some)
+
+    def _stamps_in(self, values: list[bytes]) -> Positions:
+        """The timestamps in row values."""
+        flags, stamps = self.layout.heads(values)
+        return stamps[flags]
 
     def walk(self) -> Walk:
         """A walk from the beginning."""

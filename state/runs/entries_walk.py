@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from idlestate.backends.runs.byte_arrays import Positions
-from idlestate.backends.runs.byte_index import ABSENT, ByteIndex
+from idlestate.backends.runs.byte_index import ByteIndex
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.retention.policy import FOREVER_MS
@@ -64,9 +64,7 @@ class EntriesWalk(Walk):
         self, rows: Rows, horizon_ms: int, visit: Visit, removed: Removed | None
     ) -> None:
         entries = self._table.entries
-        mine = pa.array(entries.index.find(rows.keys[0], 0) == ABSENT)
-        names = rows.keys[0].filter(mine)
-        found = entries.decoded(rows).where(mine.to_numpy(zero_copy_only=False))
+        names, found = entries.below(rows)
         assert found.stamps is not None
         is_old = found.there & (found.stamps <= horizon_ms)
         kept_ms = found.stamps[found.there & ~is_old]

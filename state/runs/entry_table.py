@@ -4,6 +4,7 @@ Entries are touched one by one, or all entries of a key. Touched entries stay in
 until rows are written back.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -30,6 +31,7 @@ from idlestate.state.runs.entry_rows import (
     range_numbers,
     stored_entries,
 )
+from idlestate.state.runs.stored_rows import portions
 
 _FEW: Final = 4
 """Up to this many keys, ranges are searched in all places; for more, in sorted ones."""
@@ -87,12 +89,6 @@ class EntryTable:
             cells = found.payload[0].take(pa.array(back))
         self._hold(places, at, cells)
         return numbers
-
-    def decoded(self, rows: Rows) -> Cells:
-        """The content of rows of the runs."""
-        cells = rows.payload[0]
-        assert isinstance(cells, pa.Array)
-        return cell_bytes.decode(self.layout, cells).cells
 
     def scan(self, prefixes: pa.BinaryArray) -> None:
         """Load all entries of keys into memory."""
@@ -181,6 +177,19 @@ class EntryTable:
         self._dirty[numbers[gone]] = True
         self._columns.let_go(numbers[gone])
         return gone
+
+    def below(self, rows: Rows) -> tuple[pa.BinaryArray, Cells]:
+        """The rows and values of entries of the runs that are not in memory."""
+        mine = pa.array(self.index.find(rows.keys[0], 0) == ABSENT)
+        cells = rows.payload[0]
+        assert isinstance(cells, pa.Array)
+        return rows.keys[0].filter(mine), cell_bytes.decode(self.layout, cells.filter(mine)).cells
+
+    def stamps(self) -> Iterator[Positions]:
+        """The timestamps of all entries, in portions."""
+        for rows in portions(self.stored):
+            yield self.below(rows)[1].stamps_there
+        yield self.at(self.in_memory(0, self.index.count)).stamps_there
 
     def in_memory(self, first: int, end: int) -> Positions:
         """Those of these entries that exist."""

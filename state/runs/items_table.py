@@ -6,6 +6,7 @@ it is cleared or its last entry is removed. The heap table contains nothing of a
 large list, it contains the elements that were appended since, which are not entries yet.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -245,6 +246,11 @@ class RunsItemsTable(RunsTable):
     def _are_there(self, numbers: Positions) -> Flags:
         found = super()._are_there(numbers)
         return found | self._large[numbers] if self.any_large else found
+
+    def stamps(self) -> Iterator[Positions]:
+        """See `RunsTable`; those of the second table follow."""
+        yield from super().stamps()
+        yield from self.entries.stamps()
 
     def walk(self) -> Walk:
         """A new walk: first the rows, then the second table."""

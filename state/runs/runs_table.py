@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.backends.runs.byte_index import ABSENT, distinct, grown
 from idlestate.backends.runs.fields import is_valid
+from idlestate.backends.runs.rows import Rows
 from idlestate.state.descriptors import StateKind
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import ALL_GROUPS, KeyGroupRange
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.runs import cell_bytes
 from idlestate.state.runs.cell_bytes import Items
+from idlestate.state.runs.entry_rows import markers_in
 from idlestate.state.runs.entry_table import EntryTable
 from idlestate.state.runs.opened_rows import Front, load, make_front, read
 from idlestate.state.runs.stored_rows import cells_of, portions, state_rows
@@ -214,6 +216,25 @@ class RunsTable(Table):
     def walk(self) -> Walk:
         """A walk from the beginning."""
         return StoredWalk(self)
+
+    def below(self, rows: Rows) -> tuple[pa.BinaryArray, Items]:
+        """The prefixes and contents of rows of the runs that are not in memory.
+
+        Rows without data of this state, and the markers of large lists and maps, are left out.
+        """
+        cells = cells_of(rows, self.working.stored, self.family)
+        mine = is_valid(cells) & ~self.working.has(rows.keys[0])
+        if self.entries is not None:
+            mine &= ~markers_in(cells).marked
+        mask = pa.array(mine)
+        return rows.keys[0].filter(mask), cell_bytes.decode(self.layout, cells.filter(mask))
+
+    def stamps(self) -> Iterator[Positions]:
+        """The timestamps of all values, elements and entries, in portions."""
+        for rows in portions(self.working.stored):
+            yield self.below(rows)[1].cells.stamps_there
+        self.open_all()
+        yield from self.front.stamps()
 
     def open_all(self) -> None:
         """Open all rows in memory."""

@@ -170,6 +170,10 @@ class RunsTimerQueue:
 
     # -------------------------------------------------------------- all timers
 
+    def times_ms(self) -> Positions:
+        """The times of all timers, in any order; reads all rows."""
+        return times_of(by_time_many(self._all()))
+
     def __len__(self) -> int:
         return self._size
 

@@ -7,14 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.runs.byte_arrays import Flags
-from idlestate.backends.runs.fields import is_valid
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.state.runs import cell_bytes
 from idlestate.state.runs.cell_bytes import Items
-from idlestate.state.runs.entry_rows import markers_in
-from idlestate.state.runs.stored_rows import cells_of
 from idlestate.state.table import Removed, Visit, Walk
 
 if TYPE_CHECKING:
@@ -52,12 +49,7 @@ class StoredWalk(Walk):
         self, rows: Rows, horizon_ms: int, visit: Visit, removed: Removed | None
     ) -> None:
         table = self._table
-        cells = cells_of(rows, table.working.stored, table.family)
-        mine = is_valid(cells) & ~table.working.has(rows.keys[0])
-        if table.entries is not None:
-            mine &= ~markers_in(cells).marked
-        prefixes, cells = rows.keys[0].filter(pa.array(mine)), cells.filter(pa.array(mine))
-        items = cell_bytes.decode(table.layout, cells)
+        prefixes, items = table.below(rows)
         stamps = items.cells.stamps
         assert stamps is not None
         is_old = items.cells.there & (stamps <= horizon_ms)
@@ -65,7 +57,7 @@ class StoredWalk(Walk):
         visit.oldest_ms = min(visit.oldest_ms, int(kept_ms.min(initial=FOREVER_MS)))
         if not is_old.any():
             return
-        touched = np.zeros(len(cells), dtype=np.bool_)
+        touched = np.zeros(len(prefixes), dtype=np.bool_)
         touched[items.owners[is_old]] = True
         visit.removed += int(is_old.sum())
         if removed is not None:

@@ -105,6 +105,11 @@ CASES = (
             of("expiry_lag_seconds", "3000x90") | of("retention_min_seconds", "86400x90"),
         ),
     ),
+    Case(  # the keyed state library, which has no idle window to compare with
+        alert="IdlestateExpiryBehind",
+        fires=of("expiry_lag_seconds", "301x90"),
+        silent=(of("expiry_lag_seconds", "300x90"),),
+    ),
     Case(
         alert="IdlestateSweepStalled",
         fires=of("sweep_last_success_timestamp_seconds", "1x90") | of("expiry_lag_seconds", "1x90"),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from idlestate.retention.policy import FOREVER_MS
-from idlestate.retention.ttl import horizon_ms
+from idlestate.retention.ttl import expires_ms, horizon_ms
 
 EDGES = [-FOREVER_MS - 1, -FOREVER_MS, -1, 0, 1, 1000, FOREVER_MS - 1, FOREVER_MS]
 TIMES = st.sampled_from(EDGES) | st.integers(-FOREVER_MS - 1, FOREVER_MS)
@@ -18,6 +18,8 @@ def test_the_horizon_parts_what_has_expired_from_what_lives(stamp, ttl_ms, now):
     assert (stamp <= horizon_ms(ttl_ms, now)) == expired
     stamps = np.array([stamp], dtype=np.int64)
     assert bool((stamps <= horizon_ms(ttl_ms, now))[0]) == expired
+    assert (expires_ms(ttl_ms, stamp) <= now) == expired
+    assert bool((expires_ms(ttl_ms, stamps) <= now)[0]) == expired
 
 
 def test_alive_at_the_last_millisecond_expired_at_the_next():

@@ -216,6 +216,18 @@ class KeyedState(RuleBasedStateMachine):
             assert all(stamp + self.ttl.ttl_ms <= self.now for stamp in stamps)
         self.look_at_all()
 
+    @rule()
+    def expiry_times(self):
+        """All backends tell when each stored value expires; one that has expired, when it did."""
+        times = self.model.expiry_times()
+        for instances in self.backends.values():
+            found = [backend.expiry_times_ms("state") for backend in instances]
+            if not self.ttl.enabled:
+                assert found == [None] * len(instances)
+                continue
+            together = sorted(time for each in found for time in each.tolist())
+            assert together == times
+
     @precondition(lambda self: self.compacted >= STEPS_BETWEEN_COMPACTIONS)
     @rule()
     def compact(self):

@@ -31,6 +31,12 @@ class Model:
             self.stored[address] = [item for item in items if self.lives(item, now)]
         return before - sum(map(len, self.stored.values()))
 
+    def expiry_times(self):
+        """When each stored item has expired, in order."""
+        return sorted(
+            item[-1] + self.ttl.ttl_ms for items in self.stored.values() for item in items
+        )
+
     def use(self, ttl, now):
         """Go on with another time to live; one that is switched on begins now for everything."""
         if ttl.enabled and not self.ttl.enabled:

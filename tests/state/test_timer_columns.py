@@ -57,6 +57,8 @@ def test_timers_fire_in_the_order_of_a_plain_queue(queues, seed):
         assert len(queue) == len(plain)
         assert queue.peek_ms() == plain.peek_ms()
         assert list(queue) == list(plain)
+        times = sorted(timer.timestamp_ms for timer in plain)
+        assert sorted(queue.times_ms().tolist()) == sorted(plain.times_ms().tolist()) == times
     assert list(queue.rows(1, 2)) == list(plain.rows(1, 2))
 
 
