@@ -1,9 +1,14 @@
-"""The part of a status page that looks a key up and says why it is there."""
+"""The part of a status page that looks a key up and says why it is there.
+
+In URLs, a column without `=` is null: `?user&day=2026-01-31`. A browser cannot send that from a
+form, so each column has a box for null next to its field. If it is ticked, the form names the
+column twice, as `user=&user=null`. No other query does so, whatever the columns are called.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote, unquote_plus
 from xml.etree.ElementTree import Element
 
 from idlestate.web.html import tag
@@ -29,11 +34,30 @@ class KeyLookup(Protocol):
         """Names of the columns of an operator's keys, and their types as far as they are known."""
 
     def look_up(self, uid: str, query: str) -> KeyAnswer:
-        """What is known of the key that a query asks for as `column=value&...`.
+        """What is known of the key that a query asks for as `column=value&...`, `column` for null.
 
         Raises:
-            ValueError: it names other columns, or a value is not of the column's type.
+            ValueError: it names other columns, repeats one, or a value is not of the column's type.
         """
+
+
+def as_in_urls(query: str) -> str:
+    """The key that a form asks for, in the notation of URLs.
+
+    Raises:
+        ValueError: a column has a value and is said to be null.
+    """
+    found = list[str]()
+    for part in query.split("&"):
+        name, _, value = part.partition("=")
+        before, _, text = found[-1].partition("=") if found else ("", "", "")
+        if not (found and name == before and value == "null"):
+            found.append(part)
+        elif text:
+            raise ValueError(f"key column {unquote_plus(name)}: enter a value or null, not both")
+        else:
+            found[-1] = name
+    return "&".join(found)
 
 
 def lookup_view(
@@ -47,24 +71,15 @@ def lookup_view(
         query: what was asked; empty if nothing was.
         answer: the answer, or what was wrong with the question; None if nothing was asked.
     """
-    asked = dict(parse_qsl(query, keep_blank_values=True))
+    asked = dict[str, list[str | None]]()
+    for part in query.split("&"):
+        name, is_given, value = part.partition("=")
+        asked.setdefault(unquote_plus(name), []).append(unquote_plus(value) if is_given else None)
     wrong = isinstance(answer, str)
     fields = [
-        tag(
-            "label",
-            f"{name} ",
-            tag("span", f"({kind})" if kind else "", class_="muted"),
-            tag(
-                "input",
-                name=name,
-                value=asked.get(name, ""),
-                autocomplete="off",
-                spellcheck="false",
-                aria_invalid="true" if wrong else None,
-                aria_describedby="answer" if wrong else None,
-            ),
-        )
+        field
         for name, kind in columns
+        for field in _fields(name, kind, asked.get(name, [""]), wrong=wrong)
     ]
     return tag(
         "section",
@@ -74,6 +89,29 @@ def lookup_view(
         *([] if answer is None else [_answer(answer)]),
         aria_labelledby="key",
     )
+
+
+def _fields(
+    name: str, kind: str, asked: Sequence[str | None], *, wrong: bool
+) -> tuple[Element, Element]:
+    """The field of a column, and its box for null."""
+    field = tag(
+        "input",
+        name=name,
+        value=asked[0] or "",
+        autocomplete="off",
+        spellcheck="false",
+        aria_invalid="true" if wrong else None,
+        aria_describedby="answer" if wrong else None,
+    )
+    is_null = asked[0] is None or len(asked) > 1
+    box = tag(
+        "input", type="checkbox", name=name, value="null", checked="checked" if is_null else None
+    )
+    label = tag(
+        "label", f"{name} ", tag("span", f"({kind})" if kind else "", class_="muted"), field
+    )
+    return label, tag("label", box, f" {name} is null", class_="box")
 
 
 def _answer(answer: KeyAnswer | str) -> Element:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,8 +28,13 @@ FAILED, USAGE = 1, 2
     "--key",
     "key",
     multiple=True,
-    required=True,
     help="Value of the key column. Repeat it for several columns, in the order of `key`.",
+)
+@click.option(
+    "--key-json",
+    metavar="JSON",
+    help="The key as JSON, instead of --key: an array in the order of `key`, or an object by "
+    "column. Needed for null.",
 )
 @click.option("--sidecar", metavar="ADDRESS", help="A running sidecar: unix:PATH or HOST:PORT.")
 @click.option(
@@ -44,6 +50,7 @@ def explain(
     checkpoint: Path | None,
     uid: str | None,
     key: tuple[str, ...],
+    key_json: str | None,
     sidecar: str | None,
     output: str,
     **secrets: str | None,
@@ -56,17 +63,21 @@ def explain(
     \b
     Examples:
       idlestate explain build/checkpoint --key s-000123
+      idlestate explain build/checkpoint --key-json '[null]'
       idlestate explain --operator carts --key ada --sidecar unix:build/sidecar/data.sock
     """
     if checkpoint is None and (sidecar is None or uid is None):
         _fail("pass a CHECKPOINT, or --sidecar ADDRESS and --operator UID", USAGE)
+    if bool(key) == (key_json is not None):
+        _fail("pass either --key or --key-json", USAGE)
+    asked = key if key_json is None else _key_in(key_json)
     # Imported late: Arrow takes a while.
     from idlestate.errors import IdlestateError
     from idlestate.sidecar.protocol.connection import Address
 
     try:
         address = Address(sidecar, **secrets) if sidecar else None
-        found = _explained(key, checkpoint, uid=uid, sidecar=address)
+        found = _explained(asked, checkpoint, uid=uid, sidecar=address)
     except IdlestateError as error:
         _fail(str(error))
     except OSError as error:
@@ -77,7 +88,20 @@ def explain(
         click.echo("\n".join(_lines(found)))
 
 
-def _explained(key: tuple[str, ...], checkpoint: Path | None, **where: Any) -> "Explanation":
+def _key_in(text: str) -> dict[str, Any] | list[Any]:
+    """The key in JSON."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        _fail(f"--key-json is not valid JSON: {error}", USAGE)
+    if not isinstance(found, dict | list):
+        _fail("--key-json takes an array such as [null], or an object by column", USAGE)
+    return found
+
+
+def _explained(
+    key: Mapping[str, Any] | Sequence[Any], checkpoint: Path | None, **where: Any
+) -> "Explanation":
     with without_pandas():
         from idlestate.pipeline.checkpoint.recorded_shards import UnrecordedError
         from idlestate.pipeline.explanations import explain as explain_key

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import parse_qsl
 
 from idlestate.backends.files.folder import Folder
 from idlestate.config.pipeline_settings import Pipeline
@@ -18,6 +17,7 @@ from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.explanations import explain
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.sidecar.server.access import names_this_machine
+from idlestate.sidecar.server.keys_in_urls import texts_of
 from idlestate.timers.clock import Clock
 
 
@@ -79,7 +79,7 @@ class CheckpointKeys:
 
     def look_up(self, uid: str, query: str) -> KeyAnswer:
         """See `KeyLookup`."""
-        key = dict(parse_qsl(query, keep_blank_values=True))
+        key = texts_of(query)
         try:
             return answer_of(explain(key, self._checkpoint, uid=uid, sidecar=self._sidecar))
         except (IdlestateError, OSError) as error:

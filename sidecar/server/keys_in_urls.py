@@ -26,15 +26,29 @@ def key_of(query: str, keys: Sequence[tuple[str, pa.DataType]]) -> pa.Table:
     Raises:
         ValueError: it names other columns, repeats one, or has a value of another type.
     """
-    asked: list[tuple[str, bytes | None]] = []
-    for part in filter(None, query.split("&")):
-        name, is_given, value = part.partition("=")
-        asked.append((_bytes_of(name).decode(), _bytes_of(value) if is_given else None))
-    if sorted(name for name, _ in asked) != sorted(name for name, _ in keys):
+    texts = texts_of(query)
+    if sorted(texts) != sorted(name for name, _ in keys):
         example = "&".join(f"{name}=..." for name, _ in keys)
         raise ValueError(f"ask for one key as ?{example} (a name without = for null)")
-    values = dict(asked)
-    return pa.table({name: _column(name, kind, values[name]) for name, kind in keys})
+    return pa.table({name: key_value(name, kind, texts[name]) for name, kind in keys})
+
+
+def texts_of(query: str) -> dict[str, str | None]:
+    """The columns that a query names, with the text of their values; None for null.
+
+    Text that is not valid UTF-8 is accepted in binary columns only, unchanged.
+
+    Raises:
+        ValueError: it repeats a column, or a name is not valid UTF-8.
+    """
+    found: dict[str, str | None] = {}
+    for part in filter(None, query.split("&")):
+        encoded, is_given, value = part.partition("=")
+        name = _bytes_of(encoded).decode()
+        if name in found:
+            raise ValueError(f"key column {name} is given twice")
+        found[name] = _bytes_of(value).decode(errors="surrogateescape") if is_given else None
+    return found
 
 
 def shown(lives: pa.Table) -> list[dict[str, Any]]:
@@ -45,12 +59,6 @@ def shown(lives: pa.Table) -> list[dict[str, Any]]:
 
 def _bytes_of(text: str) -> bytes:
     return unquote_to_bytes(text.replace("+", " ").encode("latin-1"))
-
-
-def _column(name: str, kind: pa.DataType, value: bytes | None) -> pa.Array:
-    """Text that is not valid UTF-8 is accepted in binary columns only, unchanged."""
-    text = None if value is None else value.decode(errors="surrogateescape")
-    return key_value(name, kind, text)
 
 
 def _value(scalar: pa.Scalar) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from idlestate.metrics.forecast import Range
 from idlestate.metrics.growth_curve import curve_figure
 from idlestate.metrics.history import Size
-from idlestate.metrics.key_lookup import KeyAnswer
+from idlestate.metrics.key_lookup import KeyAnswer, as_in_urls
 from idlestate.metrics.operator_figures import InputRows, OperatorFigures, Outlook
 from idlestate.metrics.operators_table import ROWS
 from idlestate.metrics.status_page import STYLE, StatusPage, Subject
@@ -34,6 +34,8 @@ class Keys:
         return [("user", "string")]
 
     def look_up(self, uid: str, query: str) -> KeyAnswer:
+        if query == "user":
+            return KeyAnswer("It is null.")
         if query != "user=ada":
             raise ValueError(f"not {query}")
         return KeyAnswer("It is here.", [("n", EVIL)])
@@ -287,3 +289,36 @@ def test_policies_in_words() -> None:
         "Time is that of the events.",
         "Expired keys are remembered forever, to count returning keys.",
     ]
+
+
+@pytest.mark.parametrize(("query", "is_null"), [("user=&user=null", True), ("user", True),
+                                                ("user=ada", False)])  # fmt: skip
+def test_a_null_key_is_asked_for_with_a_box(query: str, is_null: bool) -> None:
+    reply = ask(page(figures("a")), "/operators/a/keys", query)
+    assert reply.status == 200
+    assert ("p", "It is null." if is_null else "It is here.") in Reader(reply).texts
+    assert (b'type="checkbox" name="user" value="null" checked="checked"' in reply.body) == is_null
+    assert b'name="user" value="null"' in reply.body
+
+
+def test_a_column_is_not_both_null_and_a_value() -> None:
+    reply = ask(page(figures("a")), "/operators/a/keys", "user=ada&user=null")
+    assert reply.status == 400
+    assert "key column user: enter a value or null, not both" in reply.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("", ""),
+        ("a=&b=1", "a=&b=1"),
+        ("a=&a=null&b=1", "a&b=1"),
+        ("a=1&b=&b=null", "a=1&b"),
+        ("a=null", "a=null"),  # the word
+        ("a&a=null", "a"),
+        ("null=&null=null", "null"),
+        ("a=&b=null&a=null", "a=&b=null&a=null"),  # no form sends this, and look-ups refuse it
+    ],
+)
+def test_forms_ask_for_null_in_the_notation_of_urls(asked: str, meant: str) -> None:
+    assert as_in_urls(asked) == meant

@@ -13,9 +13,10 @@ from idlestate.config.loading import Config
 from idlestate.errors import RefusedError
 from idlestate.pipeline import explanations, policy_plans
 from idlestate.service.cli import main
-from tests.pipeline.made_checkpoint import tree_hash
+from tests.backends.law_cases import ROW_VALUES
+from tests.pipeline.made_checkpoint import make_case, make_checkpoint, tree_hash
 from tests.pipeline.test_explanations import one_life
-from tests.reference import Rule
+from tests.reference import Record, Rule
 from tests.service.command_line import INNARDS
 
 HOUR_MS = 3_600_000
@@ -103,6 +104,20 @@ def test_json_of_an_explanation_is_that_of_the_function(checkpoint: Path) -> Non
     assert json.loads(out)["state"] == "never_seen"
 
 
+def test_a_null_key_is_asked_for_in_json(tmp_path: Path) -> None:
+    batch = [Record((None,), 100, ROW_VALUES[0]), Record(("null",), 200, ROW_VALUES[0])]
+    case = make_case(Rule(ttl_ms=HOUR_MS), [batch], [0], "string")
+    make_checkpoint(tmp_path, case, 0)
+    for asked in ("[null]", '{"k0": null}'):
+        code, out, _ = called("explain", tmp_path, "--key-json", asked, "--format", "json")
+        assert code == 0
+        found = json.loads(out)
+        assert (found["key"], found["created_at_ms"]) == ({"k0": None}, 100)
+    for words in (["--key", "null"], ["--key-json", '["null"]']):
+        code, out, _ = called("explain", tmp_path, *words, "--format", "json")
+        assert (code, json.loads(out)["created_at_ms"]) == (0, 200)
+
+
 def test_a_key_that_is_gone_comes_with_the_time_and_the_reason(tmp_path: Path) -> None:
     one_life(tmp_path, Rule(ttl_ms=40), [0, 140])
     code, out, _ = called("explain", tmp_path, "--key", "0")
@@ -125,6 +140,12 @@ def test_a_key_that_is_gone_comes_with_the_time_and_the_reason(tmp_path: Path) -
         (["explain", "CHECKPOINT", "--key", "x"], 1, "key column k0 is of type int64"),
         (["explain", "CHECKPOINT", "--key", "1", "--key", "2"], 1, "one value for each key col"),
         (["explain", "--operator", "x", "--key", "1", "--sidecar", "unix:/no"], 1, "unix:/no"),
+        (["explain", "CHECKPOINT"], 2, "pass either --key or --key-json"),
+        (["explain", "CHECKPOINT", "--key", "1", "--key-json", "[1]"], 2, "pass either --key or"),
+        (["explain", "CHECKPOINT", "--key-json", "[1"], 2, "--key-json is not valid JSON"),
+        (["explain", "CHECKPOINT", "--key-json", "null"], 2, "takes an array such as [null]"),
+        (["explain", "CHECKPOINT", "--key-json", "[[1]]"], 1, "key column k0 is of type int64"),
+        (["explain", "CHECKPOINT", "--key-json", '{"x": 1}'], 1, "its key columns are k0"),
     ],
 )
 def test_a_refusal_is_one_plain_line(

@@ -48,6 +48,8 @@ def test_keys_of_the_checkpoint_are_explained_without_a_jvm(keys: CheckpointKeys
     assert here.startswith("This key is in state until 2025-03-03")
     with pytest.raises(ValueError, match="its key columns are session_id"):
         keys.look_up(UID, "other=a")
+    with pytest.raises(ValueError, match="key column session_id is given twice"):
+        keys.look_up(UID, "session_id=a&session_id=b")
 
 
 def test_a_checkpoint_that_is_not_there_yet_is_one_plain_line(tmp_path: Path) -> None:
@@ -106,3 +108,12 @@ def test_a_key_of_windows_is_asked_for_with_the_end_of_its_window(tmp_path: Path
     assert [name for name, _ in keys.columns(UID)] == ["user", "window_end"]
     found = keys.look_up(UID, "user=a&window_end=2025-03-03T01:00:00Z")
     assert found.sentence.startswith("This key is in state until 2025-03-03 01:00:00")
+
+
+def test_a_null_key_is_looked_up(tmp_path: Path) -> None:
+    batch = [Record((None,), START_MS + 1_000), Record(("",), START_MS + 2_000)]
+    case = make_case(Rule(max_lifetime_ms=3_600_000), [batch], [START_MS], "string")
+    make_checkpoint(tmp_path, case, START_MS, uid=UID)
+    keys = CheckpointKeys(tmp_path, ("k0",), None)
+    created = [dict(keys.look_up(UID, query).facts)["Created"] for query in ("k0", "k0=")]
+    assert created == ["2025-03-03 00:00:01 UTC", "2025-03-03 00:00:02 UTC"]
