@@ -1,8 +1,8 @@
 """Metrics of the driver's own sidecars, which have no port to scrape."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import Final
+from typing import Any, Final
 
 from idlestate.metrics import names
 from idlestate.metrics.exporter import Exporter
@@ -43,23 +43,33 @@ class PrivateSidecarMetrics:
         self._places = places
         exporter.add(SHOWN, self._samples)
 
+    def next_ends_ms(self) -> dict[str, int]:
+        """By operator, when its next open life ends or has ended; `FOREVER_MS` if none does."""
+        return {
+            uid: end_ms
+            for answer in self._answers("next_ends")
+            for uid, end_ms in answer["next_ends_ms"].items()
+        }
+
     def _samples(self, _now_ms: int) -> Samples:
+        return _together([from_json(each["samples"], SHOWN) for each in self._answers("metrics")])
+
+    def _answers(self, call: str) -> Iterator[dict[str, Any]]:
+        """What the sidecars answer to a call."""
         ends_s = self._clock.monotonic_s() + PATIENCE_S
-        answers = []
         for address in self._places():
             left_s = ends_s - self._clock.monotonic_s()
             if left_s <= 0:
                 break
             try:
-                answers.append(_asked(address, left_s))
+                yield _asked(address, call, left_s)
             except SidecarError:
                 continue  # it is being restarted, or hangs
-        return _together(answers)
 
 
-def _asked(address: Address, timeout_s: float) -> Samples:
+def _asked(address: Address, call: str, timeout_s: float) -> dict[str, Any]:
     with closing(Connection(address, patience_s=0, timeout_s=timeout_s)) as connection:
-        return from_json(connection.call("metrics").header["samples"], SHOWN)
+        return connection.call(call).header
 
 
 def _together(answers: Sequence[Samples]) -> Samples:

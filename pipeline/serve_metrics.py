@@ -91,10 +91,8 @@ def serve_metrics(
             bridge = RegistryBridge(registry, exporter)
             ends.callback(registry.unregister, bridge)
         if port is not None:
-            driver = metrics.driver
-            job = Subject(
-                name="job", now_ms=clock.now_ms, figures=driver.at, curve=driver.outlooks.sizes
-            )
+            sizes = metrics.driver.outlooks.sizes
+            job = Subject(name="job", now_ms=clock.now_ms, figures=metrics.at, curve=sizes)
             try:
                 server = ends.enter_context(
                     MetricsServer(exporter, port, address, page=StatusPage(job))

@@ -8,7 +8,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, Full, Queue
 from typing import Any, Final
@@ -68,7 +68,7 @@ class SessionMetrics:
     """
 
     def __init__(self, exporter: Exporter, budget_for: Callable[[str], Budget] = no_budget) -> None:
-        PrivateSidecarMetrics(exporter, SystemClock())  # first: it knows better
+        self._sidecars = PrivateSidecarMetrics(exporter, SystemClock())  # first: it knows better
         self._histories: dict[str, HistoryFile] = {}
         self.driver = DriverMetrics(exporter, budget_for, self._histories.get)
         self._spark_metrics = SparkMetrics(exporter)
@@ -82,6 +82,21 @@ class SessionMetrics:
         self._spark: SparkSession | None = None
         self._listener: ProgressListener | None = None
         self._thread = threading.Thread(target=self._run, name="idlestate-progress", daemon=True)
+
+    def at(self, now_ms: int) -> list[OperatorFigures]:
+        """The figures of all operators for a page: `driver.at`, and what the driver's sidecars know
+        of the next life to end.
+        """
+        every = self.driver.at(now_ms)
+        if all(each.next_end_ms is not None for each in every):
+            return every
+        ends_ms = self._sidecars.next_ends_ms()
+        return [
+            replace(each, next_end_ms=ends_ms.get(each.operator))
+            if each.next_end_ms is None
+            else each
+            for each in every
+        ]
 
     def attach(self, spark: SparkSession) -> None:
         """Listen to the queries of a session, including running ones; once."""

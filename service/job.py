@@ -170,7 +170,7 @@ class Job:
         growth = GrowthLog(self.growth_path)
         place = self.pipeline.metrics
         try:
-            page = run_page(metrics.driver, growth, clock, self.pipeline, self._sidecar)
+            page = run_page(metrics.at, growth, clock, self.pipeline, self._sidecar)
             server = MetricsServer(exporter, place.port, place.address, page=page)
         except ListenError as error:
             raise RefusedError(str(error)) from error

@@ -1,17 +1,17 @@
 """The status page of `idlestate run`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from idlestate.backends.files.folder import Folder
 from idlestate.config.pipeline_settings import Pipeline
 from idlestate.config.sidecar_rules import is_loopback
 from idlestate.errors import IdlestateError
-from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.growth_log import GrowthLog
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_answer import answer_of
 from idlestate.metrics.key_lookup import KeyAnswer
+from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.explanations import explain
@@ -22,7 +22,7 @@ from idlestate.timers.clock import Clock
 
 
 def run_page(
-    metrics: DriverMetrics,
+    figures: Callable[[int], Sequence[OperatorFigures]],
     growth: GrowthLog,
     clock: Clock,
     pipeline: Pipeline,
@@ -31,7 +31,7 @@ def run_page(
     """The page. Only this machine can look keys up, since there is no token.
 
     Args:
-        metrics: the figures of the pipeline.
+        figures: those of the pipeline at a time.
         growth: its growth log.
         clock: the driver's.
         pipeline: its fields in the file.
@@ -42,7 +42,7 @@ def run_page(
         Subject(
             name="run",
             now_ms=clock.now_ms,
-            figures=metrics.at,
+            figures=figures,
             curve=lambda _: [Size(each.time_ms, each.live_keys) for each in growth.points()],
             keys=keys if is_loopback(pipeline.metrics.address) else None,
             may_look_up=names_this_machine,

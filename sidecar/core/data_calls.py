@@ -1,6 +1,6 @@
 """The calls of the data plane, except those that transfer bytes (`stage_calls`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from idlestate.backends.runs.table_runs import LOWEST_HASH
@@ -38,6 +38,7 @@ class Calls:
         table: the calls by name.
         exchanges: the current exchanges of tasks.
         samples: all metrics of the sidecar, for a driver that started it.
+        next_ends_ms: by operator, when its next open life ends or has ended, for the same driver.
     """
 
     def __init__(self, host: Host, clock: SteadyClock) -> None:
@@ -46,6 +47,7 @@ class Calls:
         self._stage = host.works.stage
         self.exchanges = Exchanges(clock)
         self.samples: Callable[[], Samples] = dict
+        self.next_ends_ms: Callable[[], Mapping[str, int]] = dict
         own = {
             "hello": self._hello,
             "ranges": self._ranges,
@@ -71,6 +73,7 @@ class Calls:
             "acknowledge": self._acknowledge,
             "figures": self._figures,
             "metrics": self._metrics,
+            "next_ends": self._next_ends,
             "release": self._release,
             "drop": self._drop,
             "accept_clock": self._accept_clock,
@@ -288,6 +291,9 @@ class Calls:
 
     def _metrics(self, _header: Header, _parts: Parts) -> Message:
         return Message({"samples": to_json(self.samples())})
+
+    def _next_ends(self, _header: Header, _parts: Parts) -> Message:
+        return Message({"next_ends_ms": dict(self.next_ends_ms())})
 
     def _release(self, header: Header, _parts: Parts) -> Message:
         self._operator(header).batches.release()

@@ -39,7 +39,7 @@ class OperatorSnapshot:
         Args:
             now_ms: the time.
         """
-        ends_ms = self._overdue.next_ends_ms(now_ms)
+        ends_ms = self.next_ends_ms(now_ms)
         every = self._every()
         named = [sum(figures.disk_bytes.values()) for figures in every]
         spare = self._host.store.bytes_on_disk() + self._host.works.bytes_on_disk() - sum(named)
@@ -51,6 +51,14 @@ class OperatorSnapshot:
             )
             for figures, own in zip(every, named, strict=True)
         ]
+
+    def next_ends_ms(self, now_ms: int) -> dict[str, int]:
+        """When the next open life of each operator ends or has ended.
+
+        Args:
+            now_ms: the time.
+        """
+        return self._overdue.next_ends_ms(now_ms)
 
     def note_sizes(self, now_ms: int) -> None:
         """Record the sizes of all operators for their forecasts."""

@@ -203,6 +203,7 @@ class Process:
         scheduler.add("forecast", _FORECAST_MS, lambda: snapshot.note_sizes(self._clock.now_ms()))
         exporter = sidecar_exporter(snapshot.at, self._clock, facts)
         calls.samples = exporter.samples
+        calls.next_ends_ms = lambda: snapshot.next_ends_ms(self._clock.now_ms())
         page = sidecar_page(host, self._clock, snapshot.at, outlooks.sizes)
         is_guarded = knows_clients(self._control(directory), self._settings)
         return ControlPlane(host, self._clock, self, exporter, page, changes_allowed=is_guarded)

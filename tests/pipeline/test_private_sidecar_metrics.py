@@ -19,6 +19,7 @@ from idlestate.pipeline.private_sidecar import (
     stop_private_sidecars,
 )
 from idlestate.pipeline.private_sidecar_metrics import SHOWN, PrivateSidecarMetrics
+from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.client.client import SidecarClient
 from idlestate.sidecar.protocol.connection import Connection
@@ -64,6 +65,25 @@ def test_all_that_a_sidecar_exports_is_shown_by_its_driver(folder: Path) -> None
     assert shown[names.BATCH_DURATION].keys() == {("counts",)}, "only the driver knows batches"
     rocksdb = {name for name in SHOWN if name.name.startswith("idlestate_rocksdb_")}
     assert set(SHOWN) - rocksdb - OF_BUDGETS - OF_TWO_INPUTS <= shown.keys()
+
+
+def test_a_page_shows_the_next_life_to_end_of_a_sidecar(folder: Path) -> None:
+    fill(folder, "counts", 30)
+    metrics = SessionMetrics(Exporter(FakeClock()))
+    policy = policy_processing(LONG)
+    metrics.driver.show(OperatorFigures(operator="counts", policy=policy, next_end_ms=None))
+    metrics.driver.show(OperatorFigures(operator="elsewhere", live_keys=1, next_end_ms=None))
+    metrics.driver.show(OperatorFigures(operator="spark", live_keys=1, next_end_ms=5))
+    found = {each.operator: each for each in metrics.at(0)}
+    now_ms = SystemClock().now_ms()
+    end_ms = found["counts"].next_end_ms
+    assert end_ms is not None
+    assert now_ms < end_ms <= now_ms + LONG.ttl_ms
+    assert found["counts"].expiry_lag_ms(end_ms + 7) == 7
+    assert found["elsewhere"].expiry_lag_ms(now_ms) is None
+    assert found["spark"].next_end_ms == 5
+    stop_private_sidecars()
+    assert metrics.at(0)[0].next_end_ms is None
 
 
 def test_figures_of_several_processes_are_summed(folder: Path) -> None:

@@ -72,7 +72,7 @@ def ask(tmp_path: Path, pipeline: Pipeline) -> Callable[..., str]:
         served = pipeline.model_copy(update={"metrics": metrics_at})
         headers = Message()
         headers["Host"] = host
-        page = run_page(metrics, growth, clock, served, None)
+        page = run_page(metrics.at, growth, clock, served, None)
         reply = page.answer(Request("GET", path, query, headers, b""))
         assert reply is not None
         return reply.body.decode()
