@@ -8,9 +8,11 @@ import pytest
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.errors import StoreError
+from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
-from idlestate.state.descriptors import ValueStateDescriptor
+from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from idlestate.state.runs import cell_bytes, working_set
+from idlestate.timers.clock import FakeClock
 from tests.state.runs_history import (
     AFTER_1_AND_2,
     COUNT,
@@ -248,3 +250,19 @@ def test_states_are_added_and_widened_on_runs_that_stay(place):
         late = backend.get_state(ValueStateDescriptor(name="late", value_type=LONG))
         assert late.get_many(KEYS).null_count == COUNT - 10
         assert found(backend) == AFTER_1_AND_2
+
+
+def test_expiry_times_are_of_all_rows_whether_a_state_was_asked_about_them_or_not(tmp_path):
+    """Rows in memory that were only fetched, and elements behind a list that was not read."""
+    clock, ttl = FakeClock(1000), StateTtlConfig(ttl="100ms", cleanup_in_background=False)
+    pages = ListStateDescriptor(name="pages", value_type=pa.string(), ttl=ttl)
+    with open_backend("runs", tmp_path, clock=clock) as backend:
+        backend.get_state(pages).add_many(["ada", "bob", "eve"], ["/a", "/b", "/c"])
+        backend.commit()
+        clock.advance(5)
+        backend.fetch(["ada"])
+        backend.set_current_key("bob")
+        backend.get_state(pages).add("/d")
+        assert sorted(backend.expiry_times_ms("pages").tolist()) == [1100, 1100, 1100, 1105]
+        backend.commit()
+        assert sorted(backend.expiry_times_ms("pages").tolist()) == [1100, 1100, 1100, 1105]
