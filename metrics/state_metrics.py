@@ -8,7 +8,6 @@ library does not count, such as rows and returning keys, has no series.
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from threading import Lock
-from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeVar
 
 from prometheus_client import CollectorRegistry
@@ -237,12 +236,7 @@ class StateMetrics:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     def _show(self, uid: str, figures: _Figures) -> None:

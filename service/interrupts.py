@@ -7,7 +7,7 @@ second signal ends the process at once.
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -27,12 +27,7 @@ class Interrupts:
             self._before = {each: signal.signal(each, self._note) for each in _SIGNALS}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Restore the previous handlers."""
         for each, handler in self._before.items():
             signal.signal(each, handler)

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 
@@ -20,12 +20,7 @@ class HangUps:
             self._before = signal.signal(signal.SIGHUP, self._note)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Restore the previous handler."""
         if self._before is not None:
             signal.signal(signal.SIGHUP, self._before)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
-from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
@@ -219,12 +218,7 @@ class SidecarClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _write(self, kind: str, rows: Rows, seq: int | None) -> WriteResult:

@@ -4,7 +4,6 @@ import fcntl
 import os
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from idlestate.errors import IdlestateError
@@ -63,12 +62,7 @@ class DirectoryLock:
         self._file = file
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Release it."""
         if self._file is not None:
             os.close(self._file)
