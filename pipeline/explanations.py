@@ -13,8 +13,9 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.runs.table_schema import KeyColumns
 from idlestate.backends.shards.key_facts import Explanation, KeyFacts, facts_of, one_key, shard_of
+from idlestate.backends.shards.packet_codec import KeptPacketError
 from idlestate.backends.shards.shard_step import open_table
-from idlestate.errors import RefusedError
+from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, operator_of, read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
@@ -51,7 +52,7 @@ def explain(
 
     Raises:
         RefusedError: no such operator, nothing to read, or the key has other columns.
-        DamagedStateError: a file of the state is lost or damaged.
+        DamagedStateError: a file of the state is lost, damaged or of another version.
     """
     address = Address(sidecar) if isinstance(sidecar, str) else sidecar
     if checkpoint is not None:
@@ -95,7 +96,10 @@ def _in_checkpoint(
         now_ms = reached_watermark_ms(checkpoint, committed)
     else:
         now_ms = max(now_ms, record.time_ms)
-    facts = facts_of(table, record, columns, in_force.of_sides, now_ms)
+    try:
+        facts = facts_of(table, record, columns, in_force.of_sides, now_ms)
+    except KeptPacketError as error:
+        raise DamagedStateError(f"operator {uid!r} of checkpoint {checkpoint}: {error}") from error
     shown = {name: column[0].as_py() for (name, _), column in zip(spec.keys, columns, strict=True)}
     right = in_force.of_sides[1] if spec.is_of_sides else None
     return Explanation(uid, shown, now_ms, facts, in_force.policy, in_force.version, right)

@@ -55,7 +55,7 @@ def exchanger(
         try:
             yield from _exchange(spec, cells)
         except IdlestateError as error:
-            raise marked(error) from error
+            raise marked(error, spec.uid) from error
 
     return run
 

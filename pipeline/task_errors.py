@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from idlestate.backends.shards.own_accumulator import AccumulatorError
+from idlestate.backends.shards.packet_codec import KeptPacketError
 
 LATE_WORKER: Final = (
     "a Python worker of Spark did not start in time, usually because the machine is overloaded"
@@ -12,15 +13,16 @@ _LATE_WORKER = re.compile(r"Python worker (?:failed )?to connect back")
 _LOST_WORKER = "Python worker exited unexpectedly"
 _SILENT_WORKER = "Python worker process terminated due to idle timeout"
 _MARK = "idlestate: "
+_WITHOUT_OPERATOR = (AccumulatorError, KeptPacketError)
 _LABEL = re.compile(r"^\[[A-Z0-9_.]+\] ")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
 
 
 def marked(error: Exception, uid: str | None = None) -> RuntimeError:
-    """The error to raise in a task, so that its text can be found in Spark's error; that of a
-    user's accumulator with the operator.
+    """The error to raise in a task, so that its text can be found in Spark's error; with the
+    operator, where that is known and the text does not name it.
     """
-    where = f"operator {uid!r}: " if uid and isinstance(error, AccumulatorError) else ""
+    where = f"operator {uid!r}: " if uid and isinstance(error, _WITHOUT_OPERATOR) else ""
     return RuntimeError(f"{_MARK}{where}{error} [end]")
 
 

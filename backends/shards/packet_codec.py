@@ -22,7 +22,7 @@ from idlestate.backends.runs.fields import Field, to_arrow
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.errors import RefusedError
+from idlestate.errors import DamagedStateError, RefusedError
 
 _VERSION = b"4"
 _VERSION_KEY = b"idlestate.packet"
@@ -32,6 +32,10 @@ _NARROW = {"i": (np.int8, np.int16, np.int32), "u": (np.uint8, np.uint16, np.uin
 
 class PacketError(RefusedError, ValueError):
     """A packet of another version of idlestate: run driver and executors on the same version."""
+
+
+class KeptPacketError(DamagedStateError, ValueError):
+    """Rows that wait cannot be read: another version of idlestate stored them."""
 
 
 def encode_packet(steps: Steps, ids: Sequence[str] | None = None) -> bytes:
@@ -80,10 +84,16 @@ def decode_packet(data: bytes, spec: TableSpec, *, is_kept: bool = False) -> Ste
         is_kept: whether it was kept, and so has its columns by id.
 
     Raises:
-        PacketError: the packet has another format version.
+        PacketError: a packet of a task has another format version.
+        KeptPacketError: a packet that was kept has another format version.
     """
     reader = pa.ipc.open_stream(data)
     version = (reader.schema.metadata or {}).get(_VERSION_KEY)
+    if version != _VERSION and is_kept:
+        raise KeptPacketError(
+            f"rows that wait for the watermark are stored in packet format {version!r}, and this "
+            f"version of idlestate reads {_VERSION!r}: use the version that stored them"
+        )
     if version != _VERSION:
         raise PacketError(
             f"a packet of format {version!r} reached code that reads {_VERSION!r}: install the "

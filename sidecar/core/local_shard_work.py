@@ -12,7 +12,7 @@ from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct, take_keys
 from idlestate.backends.shards.changelog_rows import change_schema, of_batch
 from idlestate.backends.shards.key_facts import KeyFacts, facts_of, shard_of
-from idlestate.backends.shards.packet_codec import PacketError
+from idlestate.backends.shards.packet_codec import KeptPacketError, PacketError
 from idlestate.backends.shards.policy_plan import Horizon, added_up, horizons_of
 from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.backends.shards.shard_ranges import shard_bounds
@@ -29,7 +29,7 @@ from idlestate.sidecar.core.shard_tables import ShardTables
 from idlestate.sidecar.core.shard_work import Edit, Given, Going, Shards, Stepped
 from idlestate.sidecar.core.table_edits import edit_steps, edited
 from idlestate.sidecar.protocol.declaration import Declaration
-from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError
+from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, GoneError
 from idlestate.sidecar.protocol.input_rows import fit_rows, fit_write, read_rows
 from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, Stage, in_chunks, stream_of
 from idlestate.sidecar.stores.store import Store
@@ -82,6 +82,8 @@ class ShardWork:
                 updates.append(rows)
         except (PacketError, SumOverflowError) as error:
             raise DoesNotFitError(f"operator {self._uid!r}: {error}") from error
+        except KeptPacketError as error:
+            raise self._unreadable(error) from error
         reply = tuple(in_chunks(pa.concat_tables(updates)))
         self._stage.reply(handle, reply)
         return stepped, (len(reply),)
@@ -177,7 +179,10 @@ class ShardWork:
         columns = [rows.column(name).combine_chunks() for name in self._spec.key_names]
         at = shard_of(columns, self._declaration.shards)
         table = self.tables.table(shards[at], at)
-        return facts_of(table, shards[at], columns, policies, now_ms)
+        try:
+            return facts_of(table, shards[at], columns, policies, now_ms)
+        except KeptPacketError as error:
+            raise self._unreadable(error) from error
 
     def lives(
         self, shard: ShardRecord, at: int, policies: Policies, since: int
@@ -240,6 +245,9 @@ class ShardWork:
             outcome = edited(table, kind, part, going.policy, going.t_ms, going.version, merges[at])
             stepped[at] = self._stepped(shard, at, outcome, going)[0]
         return stepped
+
+    def _unreadable(self, error: KeptPacketError) -> DamagedError:
+        return DamagedError(f"operator {self._uid!r}: {error}")
 
     def _step(
         self,

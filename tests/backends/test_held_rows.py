@@ -2,12 +2,15 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.run_codec import encode_run
 from idlestate.backends.runs.table_runs import Runs
+from idlestate.backends.shards import packet_codec
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.held_rows import release
+from idlestate.backends.shards.packet_codec import KeptPacketError
 from idlestate.backends.shards.shard_record import HELD
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
@@ -94,6 +97,16 @@ def test_a_row_that_waits_for_many_batches_is_written_few_times() -> None:
         held = following.in_memory()
         assert held.live + released_rows == rows_per_batch * (batch_id + 1)
     assert written < 7 * rows_per_batch * batches
+
+
+def test_rows_that_another_version_left_waiting_are_refused_as_such(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = steps(COUNTS, ["a", "b"], [10, 20])
+    _, following = release(nothing_held(COUNTS), COUNTS, rows, 5, 0, MergePolicy())
+    monkeypatch.setattr(packet_codec, "_VERSION", b"next")
+    with pytest.raises(KeptPacketError, match=r"stored in packet format .*: use the version that"):
+        release(following.in_memory(), COUNTS, Steps.empty(COUNTS), 10, 1, MergePolicy())
 
 
 def test_a_run_of_packets_counts_their_rows() -> None:

@@ -5,9 +5,10 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.runs.fields import to_arrow
+from idlestate.backends.shards import packet_codec
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.as_of import as_of
-from idlestate.backends.shards.packet_codec import decode_packet, encode_packet
+from idlestate.backends.shards.packet_codec import PacketError, decode_packet, encode_packet
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 
@@ -45,6 +46,15 @@ def test_steps_come_out_of_a_packet_as_they_went_in(
         *zip(found.carried, steps.carried, strict=True),
     ):
         assert to_arrow(left).equals(to_arrow(right))
+
+
+def test_a_packet_of_a_task_with_another_version_is_refused_as_such(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    packet = encode_packet(Steps.empty(COUNTS))
+    monkeypatch.setattr(packet_codec, "_VERSION", b"next")
+    with pytest.raises(PacketError, match="the same version of idlestate on the driver"):
+        decode_packet(packet, COUNTS)
 
 
 def test_columns_of_the_other_input_take_no_bytes() -> None:

@@ -5,6 +5,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import idlestate
 from idlestate import Explanation, KeyState, Policy
+from idlestate.backends.shards import packet_codec
 from idlestate.backends.shards.key_facts import KeyFacts, one_key
 from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.sidecar.protocol.transfers import stream_of
@@ -282,6 +284,18 @@ def test_a_damaged_file_of_the_operator_is_named(
     for ask in (idlestate.explain, lambda key, path: idlestate.plan(Policy(), path, uid=key[0])):
         with pytest.raises(DamagedStateError, match=f"{name} is damaged; restore it from a copy"):
             ask([UID], tmp_path)
+
+
+def test_rows_that_another_version_left_waiting_are_named_with_checkpoint_and_operator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = make_case(Rule(ttl_ms=40), [[Record((0,), 100, ROW_VALUES[0])]], [0], "int64")
+    make_checkpoint(tmp_path, case, spec=replace(spec_of(case), in_order=True))
+    assert idlestate.explain([0], tmp_path).facts.held_rows == 1
+    monkeypatch.setattr(packet_codec, "_VERSION", b"next")
+    told = f"operator '{UID}' of checkpoint {tmp_path}: rows that wait .*: use the version that"
+    with pytest.raises(DamagedStateError, match=told):
+        idlestate.explain([0], tmp_path)
 
 
 def test_a_sidecar_needs_the_operators_uid() -> None:

@@ -23,7 +23,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.files.run_store import RunStore
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.packet_codec import encode_packet
+from idlestate.backends.shards.packet_codec import KeptPacketError, encode_packet
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import OPEN, Dropped, RecordError, ShardRecord
 from idlestate.backends.shards.steps_by_key import Steps
@@ -316,6 +316,12 @@ def test_the_journal_says_which_policy_held_when(tmp_path: Path) -> None:
     assert [each.version for each in journal.versions] == [1, 2, 3]
     held = {t_ms: journal.at(t_ms).policy.ttl_ms for t_ms in (0, 100, 199, 200, 399, 400)}
     assert held == {0: 10, 100: 10, 199: 10, 200: 20, 399: 20, 400: 10}
+
+
+def test_an_error_of_a_task_names_the_operator_whose_waiting_rows_cannot_be_read() -> None:
+    error = marked(KeptPacketError("rows that wait are stored otherwise"), "clicks")
+    told = plain_message(str(error))
+    assert told == "operator 'clicks': rows that wait are stored otherwise"
 
 
 def test_a_plain_message_is_found_inside_spark_s() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from idlestate.backends.runs.table_runs import LOWEST_HASH
+from idlestate.backends.shards import packet_codec
 from idlestate.backends.shards.as_of import as_of
 from idlestate.backends.shards.bounded_over import over_kind
 from idlestate.backends.shards.deduplication import Keep
@@ -20,6 +21,7 @@ from idlestate.pipeline.reached_source import ReachedReader
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.retention.windows import parse_window
 from idlestate.sidecar.core.data_calls import Calls
+from idlestate.sidecar.protocol.errors import DamagedError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.timers.steady_clock import SteadyClock
@@ -186,3 +188,15 @@ def test_a_batch_without_data_comes_when_rows_or_lives_are_due(
     sidecar.run(3, 299)
     sidecar.operator.batches.settle()
     assert times(offset) == ({"reached_ms": 300}, [300]), "c waits until 300"
+
+
+def test_rows_that_another_version_left_waiting_are_refused_as_such(
+    sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packet_codec, "_VERSION", b"next")
+    told = f"^operator '{UID}': rows that wait .*: use the version that stored them"
+    with pytest.raises(DamagedError, match=told):
+        sidecar.run(2, 299)
+    key = stream_of(pa.table({sidecar.spec.key_names[0]: ["a"]}))
+    with pytest.raises(DamagedError, match=told):
+        sidecar.operator.explain(key, 0)
