@@ -31,8 +31,10 @@ from idlestate.pipeline.pack import PACKER_NAME
 from idlestate.pipeline.query_start import prepare_checkpoint
 from idlestate.pipeline.sidecar_attachment import attach
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY
+from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.spark_query import (
     NO_CHECKPOINT,
+    check_sinks,
     check_starts,
     checkpoint_of,
     end_query,
@@ -58,6 +60,7 @@ def register(spark: SparkSession, spec: OperatorSpec) -> None:
             listener = _StartListener(spark)
             spark.streams.addListener(listener)
             check_starts(_check_started)
+            check_sinks(FolderSinks, FolderSinks.check_writable)
             _listeners[key] = listener
         _listeners[key].operators[spec.token] = spec
 

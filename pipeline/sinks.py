@@ -79,6 +79,19 @@ class FolderSinks:
         except IdlestateError as error:
             raise marked(error) from error
 
+    def check_writable(self, spark: SparkSession) -> None:
+        """Create the folders, and write a file to each that is removed again.
+
+        `foreachBatch` does so in a session in which an operator was called: from a batch, an error
+        would come inside Spark's own.
+
+        Raises:
+            RefusedError: a folder cannot be written.
+        """
+        for folder in self._folders(spark).values():
+            folder.make()
+            folder.check_writable()
+
     def claim(self, spark: SparkSession, query_id: str | None) -> None:
         """Refuse folders of another query, and mark the others as owned by this query.
 

@@ -8,7 +8,7 @@ plans no batch. The reason is stored where Spark stores the error of a failed qu
 import re
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
@@ -27,6 +27,7 @@ NO_CHECKPOINT = (
     "the query has no checkpoint of its own, so its next start would not find its state; set "
     '.option("checkpointLocation", "PATH")'
 )
+_Sink = TypeVar("_Sink")
 _RANDOM_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -121,6 +122,23 @@ def check_starts(check: Callable[[StreamingQuery], None]) -> None:
         spark_s = getattr(DataStreamWriter, name)
         if not hasattr(spark_s, "__wrapped__"):
             setattr(DataStreamWriter, name, _checked(spark_s, check))
+
+
+def check_sinks(kind: type[_Sink], check: Callable[[_Sink, SparkSession], None]) -> None:
+    """Make `foreachBatch` of every writer check a sink of a kind that it is given."""
+    spark_s = DataStreamWriter.foreachBatch
+    if hasattr(spark_s, "__wrapped__"):
+        return
+
+    @wraps(spark_s)
+    def foreach_batch(writer: DataStreamWriter, func: Any) -> DataStreamWriter:
+        if isinstance(func, kind):
+            with private_part("the session of a writer (DataStreamWriter._spark)"):
+                spark = writer._spark  # noqa: SLF001
+            check(func, spark)
+        return spark_s(writer, func)
+
+    setattr(DataStreamWriter, spark_s.__name__, foreach_batch)
 
 
 def _checked(

@@ -139,6 +139,27 @@ def test_every_kind_of_change_has_its_folder(spark: SparkSession, tmp_path: Path
     assert "use a new folder" in message
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_a_folder_that_cannot_be_written_is_refused_before_the_query_starts(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    changes = retained(feed_of(tmp_path, 1).stream(spark))
+    folders = {each: str(tmp_path / each) for each in KINDS} | {name: f"/proc/idlestate/{name}"}
+    with pytest.raises(RefusedError) as refused:
+        changes.writeStream.foreachBatch(FolderSinks(**folders))
+    told = str(refused.value)
+    assert told.startswith(f"sink {name}: folder /proc/idlestate/{name} cannot be created: ")
+    assert len(told.splitlines()) == 1
+
+
+def test_the_check_of_folders_leaves_no_files(spark: SparkSession, tmp_path: Path) -> None:
+    changes = retained(feed_of(tmp_path, 1).stream(spark))
+    folders = {each: tmp_path / "out" / each for each in KINDS}
+    changes.writeStream.foreachBatch(FolderSinks(**{each: str(at) for each, at in folders.items()}))
+    assert not [file for at in folders.values() for file in at.iterdir()]
+    assert all(at.is_dir() for at in folders.values())
+
+
 def test_folders_with_other_files_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     feed, both = feed_of(tmp_path, 1), Both(tmp_path / "out")
     (tmp_path / "out" / "expired").mkdir(parents=True)
