@@ -23,6 +23,9 @@ from tests.soak.visits import START_MS, STEP_MS
 JOB = Path(__file__).with_name("job.py")
 LONGEST = 3.0
 """The longest batch may be so many times the median one."""
+SPOILT = 0.002
+"""One batch and this share of all may take any time: the disk or the machine was busy elsewhere.
+What the query itself makes long, such as a merge, comes again and again."""
 LEFT_ALONE = 0.2
 """Batches say nothing in whose time other programs took more than this share of the machine."""
 FOR_EVER = 10**9
@@ -141,8 +144,16 @@ class Soak:
 
     @property
     def longest(self) -> dict[str, Any]:
-        """The longest of the batches that had the machine for themselves, else of all."""
-        return max(self.quiet or self.counted, key=lambda each: each["ms"])
+        """The longest of the batches that had the machine for themselves, else of all; without
+        those that may be spoilt.
+        """
+        ordered = sorted(self.quiet or self.counted, key=lambda each: each["ms"], reverse=True)
+        return ordered[min(self.spoilt, len(ordered) - 1)]
+
+    @property
+    def spoilt(self) -> int:
+        """How many batches may take any time."""
+        return 1 + int(SPOILT * len(self.quiet or self.counted))
 
     @property
     def longest_times(self) -> float:
@@ -167,7 +178,8 @@ class Soak:
             f"{last['returning_keys']:,} returning keys"
         )
         batches = (
-            f"batches: median {self.median_ms:,.0f} ms, longest {self.longest['ms']:,} ms (batch "
+            f"batches: median {self.median_ms:,.0f} ms, longest but for {self.spoilt} "
+            f"{self.longest['ms']:,} ms (batch "
             f"{self.longest['batch']}, {self.longest['merged']} of {last['shards']} shards merged "
             f"in it), {self.longest_times:.2f} times (at most {self.bounds.longest:g}): {verdict}"
         )
@@ -179,7 +191,7 @@ class Soak:
         over = [each for each in self.counted if each["ms"] > LONGEST * self.median_ms]
         alone = (
             f"{len(self.quiet)} of {len(self.counted)} batches had the machine for themselves, "
-            f"and the longest is one of them; {len(over)} of all took more than {LONGEST:g} times "
+            f"and that one is among them; {len(over)} of all took more than {LONGEST:g} times "
             f"the median"
         )
         return "\n".join([heading, *map(str, self.trends), batches, alone, merging])
