@@ -1,8 +1,11 @@
 """The law with `in_order`: no cut and no disorder within the delay changes any result."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.shards import held_rows
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.deduplication import Keep
 from idlestate.backends.shards.held_rows import waiting
+from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.key_facts import KeyState, facts_of
 from idlestate.backends.shards.shard_record import HELD, ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
@@ -22,6 +27,7 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
 from tests.backends.law_cases import Case, cases, cuts
 from tests.backends.law_runner import (
+    Found,
     assert_equal_ends,
     last_rows,
     plain_rows,
@@ -29,7 +35,7 @@ from tests.backends.law_runner import (
     spec_of,
 )
 from tests.backends.test_deduplication_law import deduplication_of, with_writes_and_order
-from tests.compare import assert_rows
+from tests.compare import assert_rows, is_same
 from tests.lengths import short_and_long
 from tests.reference import Record, Reference
 from tests.reference_deduplication import DeduplicationReference, by_value
@@ -111,6 +117,47 @@ def test_deduplicated_records_equal_those_of_the_records_in_order(keep, examples
         assert_equal_ends(replace(case, aggregates=texts), reference, tables, tally)
 
     law()
+
+
+@short_and_long("examples", 40, 1000)
+def test_no_row_of_a_batch_depends_on_how_rows_that_wait_are_divided(examples):
+    """Packets by how long rows wait, as against one packet of all that wait after a batch."""
+    divide, packets = held_rows._by_wait, Counter()
+
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+    @given(disordered())
+    def law(case: Case) -> None:
+        spec = replace(spec_of(case), in_order=True)
+
+        def run(most_doublings: int) -> tuple[list[Found], KeyCounts]:
+            def counted(*given: Any) -> list[Steps]:
+                parts = list(divide(*given))
+                packets[most_doublings] += len(parts)
+                return parts
+
+            with (
+                patch.object(held_rows, "_MOST_DOUBLINGS", most_doublings),
+                patch.object(held_rows, "_by_wait", counted),
+            ):
+                _, rows, tally = run_table(case, spec, in_form=False)
+            return sorted(rows, key=place_of), tally
+
+        together, tally = run(0)
+        for most_doublings in (1, 10):
+            rows, counts = run(most_doublings)
+            assert counts == tally
+            assert [row.keys() for row in rows] == [row.keys() for row in together]
+            for row, other in zip(rows, together, strict=True):
+                for name, value in other.items():
+                    assert is_same(value, row[name]), (name, other, row)
+
+    law()
+    assert packets[0] < packets[1] < packets[10]
+
+
+def place_of(row: Found) -> tuple[Any, ...]:
+    times_ms = [-1 if row[name] is None else row[name] for name in ("created_at", "expired_at")]
+    return row["batch_id"], repr(row["key"]), *times_ms
 
 
 SPEC = TableSpec((("k", pa.string()),), aggregation({"n": "count"}, {}), in_order=True)
