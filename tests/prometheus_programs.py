@@ -13,6 +13,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = """
 global: {{scrape_interval: 1s}}
@@ -58,7 +60,9 @@ def scraping(programs: Path, target: str, folder: Path) -> Iterator[str]:
 def asked(address: str, query: str) -> list[Any]:
     """The series of a query; none while Prometheus starts."""
     try:
-        with urlopen(f"http://{address}/api/v1/query?query={quote(query)}", timeout=10) as reply:
+        with urlopen(
+            f"http://{address}/api/v1/query?query={quote(query)}", timeout=PATIENCE_S
+        ) as reply:
             result: list[Any] = json.loads(reply.read())["data"]["result"]
             return result
     except (URLError, ConnectionError):

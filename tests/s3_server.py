@@ -15,6 +15,8 @@ from pathlib import Path
 
 from pyarrow import fs
 
+from tests.patience import PATIENCE_S
+
 BUCKET = "idlestate-tests"
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "tests",
@@ -22,7 +24,6 @@ ENVIRONMENT = {
     "AWS_EC2_METADATA_DISABLED": "true",
     "AWS_DEFAULT_REGION": "us-east-1",
 }
-_START_S = 60
 
 
 class S3Server:
@@ -126,7 +127,7 @@ def serve_s3(log: Path) -> Iterator[S3Server]:
 
 
 def _wait_until_it_answers(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    ends_s = time.monotonic() + _START_S
+    ends_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < ends_s and server.poll() is None:
         with contextlib.suppress(urllib.error.URLError, ConnectionError):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/moto-api/", timeout=5).close()

@@ -13,6 +13,7 @@ import pytest
 from idlestate.config.loading import parse
 from idlestate.sidecar.client.client import SidecarClient
 from tests.docs_pages import blocks
+from tests.patience import PATIENCE_S
 from tests.sidecar.sidecar_process import wait_for
 
 BLOCKS = blocks("docs/sidecar.md")
@@ -41,7 +42,7 @@ def served(folder: Path, text: str) -> Iterator[None]:
         yield
     finally:
         sidecar.send_signal(signal.SIGTERM)
-        assert sidecar.wait(60) == 0
+        assert sidecar.wait(PATIENCE_S) == 0
         sidecar.stderr.close()
 
 

@@ -5,8 +5,7 @@ from threading import Barrier
 import pytest
 
 from tests.crash.side_by_side import suffered
-
-PATIENCE_S = 30
+from tests.patience import PATIENCE_S
 
 
 class Told:

@@ -16,7 +16,8 @@ from tests.crash.crash_input import CrashInput
 from tests.crash.processes import StuckError
 from tests.crash.served_sidecar import ServedSidecar
 from tests.crash.sidecar_history import SidecarHistory, Victim
-from tests.sidecar.sidecar_process import PATIENCE_S, wait_for
+from tests.patience import PATIENCE_S
+from tests.sidecar.sidecar_process import wait_for
 
 DRIVER, SIDECAR, WORKER, TASK = 1, 2, 3, 4
 

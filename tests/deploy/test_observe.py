@@ -22,12 +22,13 @@ from idlestate.metrics.sidecar_metrics import OF_SIDECAR
 from idlestate.metrics.spark_metrics import OF_SPARK
 from idlestate.timers.clock import SystemClock
 from tests.deploy.panel_queries import queries, without_thresholds
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATORS = ("carts", "visits-by-visitor")
 AS_BACKGROUND_JOB = ("sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable)
 QUICK = ("--scrape-interval=2s",)
-PATIENCE_S = 300
+UP_S = 300
 DAY_S = 86_400
 
 
@@ -92,7 +93,7 @@ class Observed:
         query = urllib.parse.urlencode({"query": expr})
         url = f"http://127.0.0.1:{self.ports[0]}/api/v1/query?{query}"
         try:
-            with urllib.request.urlopen(url, timeout=30) as reply:
+            with urllib.request.urlopen(url, timeout=PATIENCE_S) as reply:
                 found: list[object] = json.load(reply)["data"]["result"]
         except ConnectionError:
             return []
@@ -138,7 +139,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
         try:
             yield made
             process.terminate()
-            process.wait(60)
+            process.wait(PATIENCE_S)
         finally:
             process.kill()
 
@@ -150,7 +151,7 @@ def test_every_panel_rule_and_alert_has_series_and_ctrl_c_stops_everything(
 ) -> None:
     missing = dict(queries())
     assert len(missing) > 80
-    ends_s = monotonic() + PATIENCE_S
+    ends_s = monotonic() + UP_S
 
     def found_all() -> bool:
         for where, expr in list(missing.items()):
@@ -162,7 +163,7 @@ def test_every_panel_rule_and_alert_has_series_and_ctrl_c_stops_everything(
         signal.sigtimedwait([], 3)
     assert not missing, "\n".join(f"{where}: {expr}" for where, expr in missing.items())
     observed.process.send_signal(signal.SIGINT)
-    out, _ = observed.process.communicate(timeout=60)
+    out, _ = observed.process.communicate(timeout=PATIENCE_S)
     assert observed.process.returncode == 0, out
     assert out.splitlines()[-1] == "observe: stopped"
     for port in observed.ports:

@@ -9,6 +9,7 @@ import pytest
 from idlestate import KeyedProcessFunction
 from idlestate.errors import RefusedError
 from tests.functions.test_function_errors import COUNT, Calls, harness, row
+from tests.patience import PATIENCE_S
 
 FORKS = """
 import os, sys
@@ -40,7 +41,11 @@ print(sorted(row["what"] for row in rows), {row["code"] for row in rows})
 
 def test_a_process_that_a_function_forks_ends_with_its_call() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", FORKS],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.stdout == "['exit', 'go on', 'raise'] {70}\n", done.stderr
 

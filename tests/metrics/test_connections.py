@@ -19,8 +19,8 @@ from idlestate.web import connections, http_server
 from idlestate.web.connections import Connections
 from idlestate.web.http_reply import Reply
 from idlestate.web.http_server import HttpServer, Request, Service
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 10.0
 WHOLE = b"GET / HTTP/1.0\r\n\r\n"
 
 

@@ -20,6 +20,7 @@ from idlestate.metrics.series_cap import SeriesCap
 from idlestate.metrics.sidecar_metrics import OF_SIDECAR, WAITING_WRITES, WORKERS
 from idlestate.metrics.spark_metrics import OF_SPARK
 from idlestate.timers.clock import FakeClock
+from tests.patience import PATIENCE_S
 from tests.prometheus_programs import programs  # noqa: F401 - a fixture
 
 ODD = 'a"} 1\nodd{b="\\'
@@ -153,6 +154,6 @@ def test_promtool_finds_nothing_to_complain_about(
         input=exporter(samples).reply("").body,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")

@@ -19,8 +19,7 @@ from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.timers.clock import FakeClock
 from idlestate.web import http_server
-
-PATIENCE_S = 10.0
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture

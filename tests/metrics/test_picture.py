@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from idlestate.metrics import growth_chart as picture
 from idlestate.metrics.growth_chart import Growth, draw_growth
 from idlestate.metrics.growth_log import GrowthPoint
+from tests.patience import PATIENCE_S
 
 START_MS = 1_740_960_000_000
 HOUR_MS = 3_600_000
@@ -140,4 +141,7 @@ def test_another_ending_is_refused(tmp_path: Path) -> None:
 
 def test_the_drawing_library_is_imported_only_to_draw() -> None:
     code = "import sys, idlestate.metrics.growth_chart; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE_S).returncode
+        == 0
+    )

@@ -20,6 +20,7 @@ from idlestate.metrics.state_metrics import EXPORTED
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 from idlestate.state import StateTtlConfig, ValueStateDescriptor, open_backend
 from idlestate.testing import FakeClock
+from tests.patience import PATIENCE_S
 from tests.prometheus_programs import programs  # noqa: F401 - a fixture
 
 UID, KEYS = "sessions", 300
@@ -129,7 +130,7 @@ def test_a_port_serves_what_promtool_accepts(
         metrics.note(UID, backend, VISITS)
         metrics.sweep(UID, backend, NOW_MS, 10)
     assert metrics.url is not None
-    with urllib.request.urlopen(metrics.url, timeout=10) as reply:
+    with urllib.request.urlopen(metrics.url, timeout=PATIENCE_S) as reply:
         text = reply.read()
     named = {name.name for name in EXPORTED if name.name.encode() in text}
     assert len(named) == len(EXPORTED) - 2  # it has no disk and no watermark

@@ -18,6 +18,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
+from tests.patience import PATIENCE_S
 from tests.pipeline.clicks import (
     AGGREGATES,
     MINUTE_MS,
@@ -118,7 +119,9 @@ def test_commands_answer_while_the_query_runs(
 
     def told(*words: str | Path) -> Any:
         command = [sys.executable, "-m", "idlestate", *words, "--format", "json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

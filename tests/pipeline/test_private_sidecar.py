@@ -28,9 +28,8 @@ from idlestate.pipeline.private_sidecar import (
 )
 from idlestate.sidecar.protocol.connection import Connection
 from idlestate.sidecar.server.directory_lock import DirectoryLock
+from tests.patience import PATIENCE_S
 from tests.sidecar.sidecar_process import wait_for
-
-PATIENCE_S = 30
 
 
 @pytest.fixture

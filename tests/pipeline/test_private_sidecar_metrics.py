@@ -12,6 +12,7 @@ from idlestate.metrics import names, sidecar_metrics
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.pipeline import private_sidecar_metrics
 from idlestate.pipeline.private_sidecar import (
     FOLDER,
     private_sidecar,
@@ -26,6 +27,7 @@ from idlestate.sidecar.protocol.connection import Connection
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.timers.clock import FakeClock, SystemClock
 from tests.metrics.some_operators import OF_BUDGETS, OF_TWO_INPUTS
+from tests.patience import PATIENCE_S
 from tests.reference import Rule
 from tests.sidecar.sidecar_world import SPEC, policy_processing
 
@@ -36,6 +38,12 @@ LONG = Rule(ttl_ms=3_600_000)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield tmp_path_factory.mktemp("c")
     stop_private_sidecars()
+
+
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scrape waits for sidecars on a machine that is busy too."""
+    monkeypatch.setattr(private_sidecar_metrics, "PATIENCE_S", PATIENCE_S)
 
 
 def fill(checkpoint: Path, uid: str, keys: int) -> None:
@@ -50,6 +58,7 @@ def fill(checkpoint: Path, uid: str, keys: int) -> None:
         client.add_many({"k": [f"key-{number}" for number in range(keys)], "v": [1] * keys})
 
 
+@pytest.mark.usefixtures("_patient")
 def test_all_that_a_sidecar_exports_is_shown_by_its_driver(folder: Path) -> None:
     fill(folder, "counts", 30)
     exporter = Exporter(FakeClock())
@@ -67,6 +76,7 @@ def test_all_that_a_sidecar_exports_is_shown_by_its_driver(folder: Path) -> None
     assert set(SHOWN) - rocksdb - OF_BUDGETS - OF_TWO_INPUTS <= shown.keys()
 
 
+@pytest.mark.usefixtures("_patient")
 def test_a_page_shows_the_next_life_to_end_of_a_sidecar(folder: Path) -> None:
     fill(folder, "counts", 30)
     metrics = SessionMetrics(Exporter(FakeClock()))
@@ -86,6 +96,7 @@ def test_a_page_shows_the_next_life_to_end_of_a_sidecar(folder: Path) -> None:
     assert metrics.at(0)[0].next_end_ms is None
 
 
+@pytest.mark.usefixtures("_patient")
 def test_figures_of_several_processes_are_summed(folder: Path) -> None:
     fill(folder / "a", "one", 3)
     fill(folder / "b", "two", 4)

@@ -9,6 +9,7 @@ import pytest
 
 from idlestate.pipeline import python_worker
 from idlestate.pipeline.python_worker import load_once, use_same_python
+from tests.patience import PATIENCE_S
 
 
 class Settings(dict[str, str]):
@@ -41,14 +42,14 @@ def test_the_process_that_workers_are_forked_from_starts_at_once_and_once() -> N
 
     def rows(count: int) -> None:
         threads.append(current_thread())
-        started.wait(timeout=60)
+        started.wait(timeout=PATIENCE_S)
         raise RuntimeError(f"the session was stopped: {count}")
 
     for _ in range(2):
         load_once(session(settings, "local[2]", rows=rows))  # type: ignore[arg-type]
-    started.wait(timeout=60)
+    started.wait(timeout=PATIENCE_S)
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=PATIENCE_S)
     assert [thread.name for thread in threads] == ["idlestate-python-workers"]
 
 

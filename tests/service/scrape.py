@@ -4,10 +4,12 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.patience import PATIENCE_S
+
 
 def text_of(url: str) -> str:
     """All of it."""
-    with urlopen(url, timeout=30) as reply:
+    with urlopen(url, timeout=PATIENCE_S) as reply:
         text: str = reply.read().decode()
         return text
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.sidecar.sidecar_process import COMMAND, OPERATOR, UID, Sidecar, said
 
 
@@ -83,7 +84,11 @@ def test_input_that_was_never_open_is_input_that_has_ended(folder: Path) -> None
     made.write_file()
     command = " ".join([*COMMAND, "serve", str(made.file), "--while-input-is-open"])
     done = subprocess.run(
-        ["bash", "-c", f"{command} <&-"], capture_output=True, text=True, check=False, timeout=60
+        ["bash", "-c", f"{command} <&-"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     assert "stopped" in done.stderr

@@ -22,10 +22,10 @@ from idlestate.sidecar.client.client import SidecarClient
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.sidecar.protocol.errors import DiskFullError
 from tests.crash.processes import processes
+from tests.patience import PATIENCE_S
 from tests.sidecar.forked_process import ForkedProcess
 
 COMMAND = [sys.executable, "-m", "idlestate.service.cli"]
-PATIENCE_S = 30
 RESTARTS_S = 120
 """How long a client waits for a sidecar that is killed and started again several times."""
 MOST_WRITES = 10_000

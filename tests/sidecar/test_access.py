@@ -18,7 +18,8 @@ from pyarrow import flight
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import DoesNotFitError, SidecarError
 from idlestate.sidecar.protocol.message import PROTOCOL
-from tests.sidecar.sidecar_process import COMMAND, PATIENCE_S, UID, said, users
+from tests.patience import PATIENCE_S
+from tests.sidecar.sidecar_process import COMMAND, UID, said, users
 
 
 def test_sockets_are_their_owners_alone(made: Any) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from idlestate.sidecar.server.control_plane import OPENAPI
 from tests.lengths import short_and_long
-from tests.sidecar.sidecar_process import PATIENCE_S, UID, Sidecar
+from tests.patience import PATIENCE_S
+from tests.sidecar.sidecar_process import UID, Sidecar
 
 TOKEN = "0123456789abcdef0123"
 CONFIG = """

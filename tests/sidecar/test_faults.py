@@ -18,7 +18,8 @@ from idlestate.sidecar.protocol.errors import DamagedError
 from idlestate.sidecar.server.background_jobs import Background
 from idlestate.sidecar.server.scheduler import Scheduler
 from idlestate.timers.steady_clock import SteadyClock
-from tests.sidecar.sidecar_process import COMMAND, OPERATOR, PATIENCE_S, Sidecar, add, fill
+from tests.patience import PATIENCE_S
+from tests.sidecar.sidecar_process import COMMAND, OPERATOR, Sidecar, add, fill
 from tests.sidecar.sidecar_process import UID as UID_OF_CLIENTS
 from tests.sidecar.sidecar_world import (
     RULE,

@@ -15,7 +15,7 @@ from idlestate.config.saved_file import SavedFile
 from idlestate.sidecar.server import serving
 from idlestate.sidecar.server.server_process import Process
 from idlestate.timers.steady_clock import MAX_STEP_MS, SteadyClock
-from tests.sidecar.sidecar_process import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tests.timers.test_steady_clock import HOUR_MS, SetClock
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from idlestate.sidecar.client.client import SidecarClient
-from tests.sidecar.sidecar_process import PATIENCE_S, Sidecar, fill, wait_for
+from tests.patience import PATIENCE_S
+from tests.sidecar.sidecar_process import Sidecar, fill, wait_for
 from tests.small_disk import enlarge, mounted
 
 SMALL_KB, LARGE_KB = 4 * 1024, 40 * 1024

@@ -12,6 +12,7 @@ import pytest
 from idlestate.sidecar.protocol.errors import DamagedError
 from idlestate.sidecar.stores.heap_log import HeapLog
 from idlestate.sidecar.stores.heap_store import HeapStore
+from tests.patience import PATIENCE_S
 
 LARGE = 400_000
 
@@ -29,7 +30,7 @@ def compacted(store: HeapStore) -> None:
         store.write({"same": b"%d" % number * LARGE})
     thread = store._compaction
     assert thread is not None
-    thread.join(30)
+    thread.join(PATIENCE_S)
 
 
 def is_folder(number: int) -> bool:
@@ -123,14 +124,14 @@ def test_an_old_log_that_does_not_go_stops_no_later_compaction(
     def refused(path: Path, *, missing_ok: bool = False) -> None:
         if path.suffix != ".draft":
             at_unlink.set()
-            assert may_fail.wait(30)
+            assert may_fail.wait(PATIENCE_S)
             raise OSError(errno.EIO, "Input/output error")
         unlink(path, missing_ok=missing_ok)
 
     monkeypatch.setattr(Path, "unlink", refused)
     for number in range(4):
         store.write({"same": b"%d" % number * LARGE})
-    assert at_unlink.wait(30)
+    assert at_unlink.wait(PATIENCE_S)
     for number in range(4):
         store.write({"same": b"%d" % number * LARGE})
     assert [thread.name for thread in threading.enumerate()].count("idlestate-compact") == 1

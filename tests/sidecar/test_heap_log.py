@@ -13,6 +13,7 @@ from idlestate.sidecar.protocol import message
 from idlestate.sidecar.protocol.errors import DamagedError
 from idlestate.sidecar.stores.heap_log import HeapLog
 from idlestate.sidecar.stores.heap_store import HeapStore
+from tests.patience import PATIENCE_S
 
 
 def test_a_log_is_written_anew_when_most_of_it_is_dead(tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_writes_go_on_while_a_log_is_written_anew(
 
     def slow(log: HeapLog, values: Mapping[str, bytes]) -> None:
         begun.set()
-        assert may_end.wait(30)
+        assert may_end.wait(PATIENCE_S)
         snapshot(log, values)
 
     monkeypatch.setattr(HeapLog, "append_snapshot", slow)
@@ -147,7 +148,7 @@ def test_writes_go_on_while_a_log_is_written_anew(
     wanted = {"kept": b"2"}
     for number in range(6):
         store.write({"same": b"%d" % number * 400_000})
-    assert begun.wait(30)
+    assert begun.wait(PATIENCE_S)
     for number in range(6):
         wanted[f"k{number}"] = wanted["same"] = b"%d" % number * 400_000
         store.write({"gone": None, f"k{number}": wanted["same"], "same": wanted["same"]})

@@ -13,14 +13,13 @@ from idlestate.sidecar.server import sweep_lag
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
 from tests.backends.test_law import IDLE, named_case
 from tests.backends.test_law import batch as events
+from tests.patience import PATIENCE_S
 from tests.reference import Rule
 from tests.sidecar.expiry_lag import lag_ms
 from tests.sidecar.sidecar_process import OPERATOR, UID, wait_for
 from tests.sidecar.sidecar_world import KEYS, KINDS, RULE, World, batch
 from tests.sidecar.test_law import Sidecar
 from tests.sidecar.test_workers import metric, rows_of
-
-PATIENCE_S = 10.0
 
 
 @pytest.fixture(params=KINDS)

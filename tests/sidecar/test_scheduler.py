@@ -7,8 +7,7 @@ import pytest
 
 from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.sidecar.server.scheduler import Scheduler
-
-PATIENCE_S = 30
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import pytest
 
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import AwayError
-from tests.sidecar.sidecar_process import COMMAND, OPERATOR, PATIENCE_S, UID, users, wait_for
+from tests.patience import PATIENCE_S
+from tests.sidecar.sidecar_process import COMMAND, OPERATOR, UID, users, wait_for
 
 
 def test_a_client_writes_and_looks_up(made: Any) -> None:

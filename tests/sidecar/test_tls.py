@@ -14,6 +14,7 @@ import pytest
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.sidecar.protocol.message import PROTOCOL
+from tests.patience import PATIENCE_S
 from tests.sidecar.sidecar_process import COMMAND, UID, Sidecar, said
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
@@ -105,7 +106,7 @@ def status(sidecar: Sidecar, certs: Path, client: str | None, token: str = TOKEN
     if client:
         context.load_cert_chain(certs / f"{client}.pem", certs / f"{client}.key")
     host, _, port = sidecar.control_url.rpartition(":")
-    connection = http.client.HTTPSConnection(host, int(port), timeout=20, context=context)
+    connection = http.client.HTTPSConnection(host, int(port), timeout=PATIENCE_S, context=context)
     try:
         connection.request("GET", "/healthz", headers={"Authorization": f"Bearer {token}"})
         return connection.getresponse().status
@@ -114,7 +115,7 @@ def status(sidecar: Sidecar, certs: Path, client: str | None, token: str = TOKEN
 
 
 def test_who_has_certificate_and_token_comes_in(sidecar: Sidecar, certs: Path) -> None:
-    hello = Connection(address(sidecar, certs, "client"), patience_s=5).call("hello")
+    hello = Connection(address(sidecar, certs, "client"), patience_s=PATIENCE_S).call("hello")
     assert hello.header["protocol"] == PROTOCOL
     assert status(sidecar, certs, "client") == 200
 
@@ -166,7 +167,7 @@ def test_a_certificate_alone_is_not_enough_where_a_token_is_asked_for(
 def test_plain_text_is_not_understood(sidecar: Sidecar) -> None:
     with pytest.raises(SidecarError, match="if it uses TLS, pass its certificate authority"):
         Connection(Address(sidecar.data_place), patience_s=0).call("hello")
-    connection = http.client.HTTPConnection(sidecar.control_url, timeout=20)
+    connection = http.client.HTTPConnection(sidecar.control_url, timeout=PATIENCE_S)
     connection.request("GET", "/healthz")
     with pytest.raises((ConnectionError, http.client.HTTPException)):
         connection.getresponse()
@@ -176,7 +177,7 @@ def test_plain_text_is_not_understood(sidecar: Sidecar) -> None:
 def test_who_speaks_plain_text_fills_no_log(sidecar: Sidecar) -> None:
     host, _, port = sidecar.data_place.rpartition(":")
     for _ in range(3):
-        with socket.create_connection((host, int(port)), timeout=20) as link:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as link:
             link.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
             while link.recv(4096):
                 pass

@@ -18,7 +18,8 @@ from idlestate.sidecar.server.directory_lock import DirectoryLock
 from idlestate.sidecar.server.state_folder import StateFolder
 from idlestate.sidecar.workers.worker_process import WorkerSettings
 from idlestate.sidecar.workers.worker_supervisor import Worker, WorkerEndedError, Workers
-from tests.sidecar.sidecar_process import COMMAND, PATIENCE_S, Sidecar, wait_for
+from tests.patience import PATIENCE_S
+from tests.sidecar.sidecar_process import COMMAND, Sidecar, wait_for
 
 Popen = subprocess.Popen[bytes]
 

@@ -17,7 +17,8 @@ import pytest
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import AwayError
 from idlestate.sidecar.protocol.rows_by_range import split_rows
-from tests.sidecar.sidecar_process import OPERATOR, PATIENCE_S, UID, Sidecar, wait_for
+from tests.patience import PATIENCE_S
+from tests.sidecar.sidecar_process import OPERATOR, UID, Sidecar, wait_for
 
 LARGE = 20_000
 """Rows of a write that clients take to the workers themselves."""

@@ -14,6 +14,7 @@ from idlestate.sidecar.protocol.errors import BusyError, DamagedError, DoesNotFi
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.server.status import sidecar_page
 from idlestate.timers.steady_clock import SteadyClock
+from tests.patience import PATIENCE_S
 from tests.sidecar.sidecar_world import KEYS, RULE, UID, World, batch
 
 
@@ -191,7 +192,7 @@ def test_nobody_waits_while_a_commit_log_is_looked_into(world: World) -> None:
 
     def look(_checkpoint: str, _batch_id: int) -> bool:
         def take() -> None:
-            free.append(state.lock.acquire(timeout=1))
+            free.append(state.lock.acquire(timeout=PATIENCE_S))
             if free[-1]:
                 state.lock.release()
 

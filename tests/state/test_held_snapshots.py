@@ -28,6 +28,7 @@ from idlestate.state.heap import (
 )
 from idlestate.state.heap.frozen_rows import FrozenTable
 from idlestate.timers.clock import FakeClock
+from tests.patience import PATIENCE_S
 from tests.state.golden_state import descriptor_of, raw_of, run_op
 from tests.state.state_steps import ONE_BY_ONE, SPACES, USER_KEYS
 
@@ -226,7 +227,7 @@ def test_calls_go_on_while_a_helper_thread_is_at_work(tmp_path, monkeypatch):
     goes_on, rows = Event(), FrozenTable.rows
 
     def waiting_rows(frozen, groups):
-        assert goes_on.wait(60)
+        assert goes_on.wait(PATIENCE_S)
         return rows(frozen, groups)
 
     monkeypatch.setattr(FrozenTable, "rows", waiting_rows)
