@@ -28,7 +28,6 @@ from idlestate.retention.policy import FOREVER_MS, Policy, UpdateType
 NEVER_MS = -(2**63)
 """A missing time: never read, never armed."""
 
-type_ms = np.int64
 Times = npt.NDArray[np.int64]
 
 

@@ -44,11 +44,6 @@ class KeyGroupRange:
     def __len__(self) -> int:
         return self.last - self.first + 1
 
-    def intersection(self, other: "KeyGroupRange") -> "KeyGroupRange | None":
-        """The groups in both; None if there are none."""
-        first, last = max(self.first, other.first), min(self.last, other.last)
-        return KeyGroupRange(first, last) if first <= last else None
-
 
 ALL_GROUPS = KeyGroupRange(0, MAX_PARALLELISM_LIMIT - 1)
 
