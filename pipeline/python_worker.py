@@ -2,6 +2,7 @@
 
 import gc
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +19,10 @@ from idlestate.pipeline.spark_version import private_part
 _CHOSEN = "PYSPARK_PYTHON"
 _DAEMON_SETTING = "spark.python.daemon.module"
 _DAEMON = "idlestate.pipeline.worker_daemon"
+_UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+_SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
+_LONGEST_FOLDER = 60
+"""Of bytes: the path of a Unix socket has at most 103, and Spark adds a name of 42."""
 
 
 def use_same_python(spark: SparkSession) -> None:
@@ -48,6 +53,25 @@ def load_once(spark: SparkSession) -> None:
             return
         settings.set(_DAEMON_SETTING, _DAEMON)
     Thread(target=_run_a_task, args=(spark,), name="idlestate-python-workers", daemon=True).start()
+
+
+def use_unix_sockets(spark: SparkSession) -> None:
+    """Let a local session and its workers talk over Unix sockets, unless the user has chosen.
+
+    Over TCP, the last bytes of a small batch wait 40 ms for an acknowledgement that the other side
+    delays, in each stage. Spark asks for the setting when it starts a worker.
+    """
+    if not _is_local(spark) or not hasattr(socket, "AF_UNIX"):
+        return
+    context: Any = cast("Any", spark.sparkContext)
+    with private_part("the settings of a running SparkContext (_jsc)"):
+        settings: Any = context._jsc.sc().conf()  # noqa: SLF001
+        if settings.contains(_UNIX_SOCKETS):
+            return
+        folder = context._jvm.java.lang.System.getProperty("java.io.tmpdir")  # noqa: SLF001
+        folder = settings.get(_SOCKET_FOLDER, folder)
+        if len(os.fsencode(folder)) <= _LONGEST_FOLDER:
+            settings.set(_UNIX_SOCKETS, "true")
 
 
 def _is_local(spark: SparkSession) -> bool:

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from idlestate.errors import RefusedError
 from idlestate.pipeline.hadoop import Hadoop
-from idlestate.pipeline.python_worker import load_once, use_same_python
+from idlestate.pipeline.python_worker import load_once, use_same_python, use_unix_sockets
 from idlestate.pipeline.spark_version import check_version, spark_version
 
 _STATE_STORE = "spark.sql.streaming.stateStore"
@@ -66,6 +66,7 @@ def configure(spark: SparkSession) -> SparkSession:
     if spark.conf.get(_SIMPLIFIED) == "true":
         spark.sparkContext.environment[_SIMPLIFIES] = "1"
     use_same_python(spark)
+    use_unix_sockets(spark)
     load_once(spark)
     if Hadoop(spark).is_local():
         for name, value in LOCAL_SETTINGS.items():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from idlestate.pipeline import python_worker
-from idlestate.pipeline.python_worker import load_once, use_same_python
+from idlestate.pipeline.python_worker import load_once, use_same_python, use_unix_sockets
 from tests.patience import PATIENCE_S
 
 
@@ -19,11 +19,20 @@ class Settings(dict[str, str]):
     set = dict.__setitem__
 
 
+UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+
+
 def session(
-    settings: Settings, master: str, python: str = sys.executable, rows: Any = None
+    settings: Settings,
+    master: str,
+    python: str = sys.executable,
+    rows: Any = None,
+    folder: str = "/tmp",
 ) -> SimpleNamespace:
     java = SimpleNamespace(sc=lambda: SimpleNamespace(conf=lambda: settings))
-    context = SimpleNamespace(master=master, pythonExec=python, _jsc=java)
+    system = SimpleNamespace(getProperty={"java.io.tmpdir": folder}.__getitem__)
+    machine = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
+    context = SimpleNamespace(master=master, pythonExec=python, _jsc=java, _jvm=machine)
     return SimpleNamespace(sparkContext=context, range=rows)
 
 
@@ -102,3 +111,32 @@ def test_an_idlestate_that_only_this_process_finds_is_not_asked_of_another(
     settings = Settings()
     load_once(session(settings, "local[2]"))  # type: ignore[arg-type]
     assert settings == {}
+
+
+def test_workers_of_a_local_session_talk_over_unix_sockets() -> None:
+    settings = Settings()
+    use_unix_sockets(session(settings, "local[2]"))  # type: ignore[arg-type]
+    assert settings == {UNIX_SOCKETS: "true"}
+
+
+def test_a_cluster_keeps_its_sockets() -> None:
+    settings = Settings()
+    use_unix_sockets(session(settings, "spark://host:7077"))  # type: ignore[arg-type]
+    assert settings == {}
+
+
+def test_sockets_that_the_user_chose_stay() -> None:
+    settings = Settings({UNIX_SOCKETS: "false"})
+    use_unix_sockets(session(settings, "local[2]"))  # type: ignore[arg-type]
+    assert settings == {UNIX_SOCKETS: "false"}
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_a_folder_whose_name_is_too_long_for_a_socket_is_not_used(chosen: bool) -> None:
+    """Binding a socket in it would fail each task."""
+    long = "/" + "d" * 60
+    settings = Settings({"spark.python.unix.domain.socket.dir": long} if chosen else {})
+    before = dict(settings)
+    found = session(settings, "local[2]", folder="/tmp" if chosen else long)
+    use_unix_sockets(found)  # type: ignore[arg-type]
+    assert settings == before
