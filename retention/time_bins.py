@@ -96,8 +96,8 @@ class KeyTimes:
 
     @cached_property
     def aged(self) -> Ramps:
-        """The ages of all keys together; a key of a bin is taken for its middle."""
-        middle = self._after_ms / 2 + self._upto_ms / 2
+        """The ages of all keys together; a key of a bin is taken for the middle of its moments."""
+        middle = (self._after_ms + 1) / 2 + self._upto_ms / 2
         return Ramps(middle, np.zeros(len(middle)), self._keys.astype(np.float64))
 
     def count(self, moments_ms: Sequence[int]) -> Ints:

@@ -87,8 +87,15 @@ def test_many_operators_are_counted_at_once_each_at_moments_of_its_own(operators
     ages_ms = [
         sum(max(at - ms, 0) for ms in times) for times, at in zip(operators, now_ms, strict=True)
     ]
-    # A bin's keys are taken for its middle, so each is off by at most half the span of all times.
+    # A bin's keys are taken for its middle, so each is off by at most half the span of all times,
+    # and keys of one moment are not off at all.
     found_ms = KeyTimes.sums_of_ages_ms(many, now_ms)
     for times, found, right in zip(operators, found_ms, ages_ms, strict=True):
         span_ms = max(times) - min(times) if times else 0
-        assert abs(found - right) <= len(times) * span_ms / 2 + 1
+        assert abs(found - right) <= len(times) * span_ms / 2
+
+
+def test_ages_of_keys_of_one_moment_are_exact():
+    """A bin of one moment has that moment as its middle, not the end of the one before."""
+    at_once = KeyTimes([TimeBins.of(np.full(3, NOW_MS - 10**9), 3)])
+    assert KeyTimes.sums_of_ages_ms([at_once], np.array([NOW_MS])).tolist() == [3 * 10**9]
