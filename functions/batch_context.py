@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.errors import RefusedError
-from idlestate.functions.fitted_columns import Ints, rows_of, times_for
+from idlestate.functions.batched_columns import Ints, rows_of, times_for
 from idlestate.functions.function_context import checked_name
 from idlestate.state.descriptors import StateDescriptor
 

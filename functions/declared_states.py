@@ -6,7 +6,6 @@ from typing import Any
 
 from idlestate.backends.shards.state_columns import StateColumns, check_type
 from idlestate.errors import RefusedError
-from idlestate.functions.fitting import fit_to
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.functions.function_context import FunctionContext
 from idlestate.functions.state_cells import (
@@ -17,6 +16,7 @@ from idlestate.functions.state_cells import (
     ReducingCell,
     ValueCell,
 )
+from idlestate.functions.state_values import fit_to
 from idlestate.functions.ttl_cells import (
     TtlAggregatingCell,
     TtlListCell,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, join
 from idlestate.backends.shards.state_entries import ChangedEntries
-from idlestate.functions.fitted_columns import Flags, Ints
+from idlestate.functions.batched_columns import Flags, Ints
 from idlestate.retention.lives import Lives
 
 

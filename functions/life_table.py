@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from idlestate.functions.fitted_columns import Flags, Ints
+from idlestate.functions.batched_columns import Flags, Ints
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy, UpdateType
 from idlestate.retention.rules import NEVER_MS, armed_cleanup_at, ends, last_access, needs_rearm

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.functions.batch_context import BatchContext, is_plain, shown
+from idlestate.functions.batched_columns import Ints, fitted, output_batches, rows_of
 from idlestate.functions.batched_function import FORMS, BatchedProcessFunction
-from idlestate.functions.fitted_columns import Ints, fitted, output_batches, rows_of
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.functions.function_context import FunctionContext
 from idlestate.functions.function_forms import overrides

@@ -8,8 +8,8 @@ of a list or map may be a large one (`idlestate.functions.large_contents`).
 from collections.abc import Iterable
 from typing import Any
 
-from idlestate.functions.fitting import copier, fit_to, plain_class
 from idlestate.functions.function_context import FunctionContext
+from idlestate.functions.state_values import copier, fit_to, plain_class
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.state.descriptors import StateDescriptor
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from idlestate.backends.runs.fields import Field
 from idlestate.backends.shards.function_state import SEPARATOR
-from idlestate.functions.fitted_columns import Ints
+from idlestate.functions.batched_columns import Ints
 from idlestate.retention.policy import FOREVER_MS
 
 

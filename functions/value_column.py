@@ -13,7 +13,7 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field, is_valid
 from idlestate.backends.shards.state_columns import StateColumns
 from idlestate.functions.batch_context import is_plain, shown
-from idlestate.functions.fitted_columns import Flags, Ints, fitted, rows_of
+from idlestate.functions.batched_columns import Flags, Ints, fitted, rows_of
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS, saturating_add
 from idlestate.state.descriptors import ValueStateDescriptor

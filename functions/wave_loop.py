@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from idlestate.backends.runs.keys import take_keys
 from idlestate.functions.batch_context import BatchContext
+from idlestate.functions.batched_columns import Flags, Ints, output_batches
 from idlestate.functions.batched_function import FORMS, BatchedProcessFunction
 from idlestate.functions.errors import FunctionError, error_of
-from idlestate.functions.fitted_columns import Flags, Ints, output_batches
 from idlestate.functions.function_forms import overrides
 from idlestate.functions.key_loop import MOST_TIMERS_AT_ONCE
 from idlestate.functions.life_table import LifeTable

@@ -11,10 +11,10 @@ from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.steps_by_key import Steps
+from idlestate.functions.batched_columns import Flags, Ints
 from idlestate.functions.batched_function import BatchedProcessFunction
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.declared_states import OpenFunction
-from idlestate.functions.fitted_columns import Flags, Ints
 from idlestate.functions.function_rows import input_numbers, row_type
 from idlestate.functions.keys_after import KeysAfter
 from idlestate.functions.life_table import LifeTable, joined

@@ -9,8 +9,8 @@ from idlestate.metrics.durations import Durations
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.history import HistoryFile
 from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_forecasts import Outlooks
 from idlestate.metrics.operator_metrics import OperatorMetrics
-from idlestate.metrics.outlook import Outlooks
 from idlestate.metrics.samples import Samples
 from idlestate.retention.budget import Budget, no_budget
 

@@ -12,7 +12,7 @@ from idlestate.service.system_errors import os_problem
 from idlestate.service.without_pandas import without_pandas
 
 if TYPE_CHECKING:
-    from idlestate.backends.shards.policy_plan import PolicyPlan
+    from idlestate.backends.shards.planned_removals import PolicyPlan
     from idlestate.sidecar.protocol.connection import Address
 
 FAILED, USAGE = 1, 2

@@ -13,7 +13,7 @@ from idlestate.backends.runs.keys import find_distinct, take_keys
 from idlestate.backends.shards.changelog_rows import change_schema, of_batch
 from idlestate.backends.shards.key_facts import KeyFacts, facts_of, shard_of
 from idlestate.backends.shards.packet_codec import KeptPacketError, PacketError
-from idlestate.backends.shards.policy_plan import Horizon, added_up, horizons_of
+from idlestate.backends.shards.planned_removals import Horizon, added_up, horizons_of
 from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.shard_record import LIVES, ShardRecord

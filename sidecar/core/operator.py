@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from idlestate.backends.shards.changelog_rows import TIMESTAMP
 from idlestate.backends.shards.input_watermarks import Inputs
 from idlestate.backends.shards.key_facts import Explanation
-from idlestate.backends.shards.policy_plan import PolicyPlan, plan_of_shards
+from idlestate.backends.shards.planned_removals import PolicyPlan, plan_of_shards
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.names import LOOKUP_DURATION

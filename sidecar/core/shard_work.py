@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from idlestate.backends.shards.key_facts import KeyFacts
-from idlestate.backends.shards.policy_plan import Horizon
+from idlestate.backends.shards.planned_removals import Horizon
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.retention.policy import Policies, Policy, of_sides
 from idlestate.sidecar.core.expired_log import Staged

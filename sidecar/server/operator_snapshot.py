@@ -6,7 +6,7 @@ from typing import TypeAlias
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.operator_figures import OperatorFigures
-from idlestate.metrics.outlook import Outlooks
+from idlestate.metrics.operator_forecasts import Outlooks
 from idlestate.metrics.shard_totals import operator_figures
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operator_record import OperatorRecord

@@ -17,7 +17,7 @@ from idlestate.config.saved_file import SavedFile
 from idlestate.config.sidecar_rules import is_local
 from idlestate.config.sidecar_settings import Sidecar
 from idlestate.metrics.history import HistoryFile
-from idlestate.metrics.outlook import Outlooks
+from idlestate.metrics.operator_forecasts import Outlooks
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.retention.budget import Budget
 from idlestate.sidecar.core.data_calls import Calls

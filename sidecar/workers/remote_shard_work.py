@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from idlestate.backends.shards.key_facts import KeyFacts
-from idlestate.backends.shards.policy_plan import Horizon, added_up, of_numbers
+from idlestate.backends.shards.planned_removals import Horizon, added_up, of_numbers
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.retention.policy import Policies, Policy

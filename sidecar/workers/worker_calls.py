@@ -7,7 +7,7 @@ results of answered calls remain, and the others are requested again.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from idlestate.backends.shards.policy_plan import to_numbers
+from idlestate.backends.shards.planned_removals import to_numbers
 from idlestate.retention.policy import Policies, Policy
 from idlestate.sidecar.core.local_shard_work import ShardWork
 from idlestate.sidecar.core.segment_keys import is_segment, run_of

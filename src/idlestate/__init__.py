@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from idlestate.backends.shards.accumulator import Accumulator as Accumulator
     from idlestate.backends.shards.key_facts import Explanation as Explanation
     from idlestate.backends.shards.key_facts import KeyState as KeyState
-    from idlestate.backends.shards.policy_plan import PolicyPlan as PolicyPlan
+    from idlestate.backends.shards.planned_removals import PolicyPlan as PolicyPlan
     from idlestate.functions.batch_context import BatchContext as BatchContext
     from idlestate.functions.batched_co_function import (
         BatchedCoProcessFunction as BatchedCoProcessFunction,
@@ -74,7 +74,7 @@ else:
             "idlestate.pipeline.deduplicate": ["deduplicate"],
             "idlestate.pipeline.process": ["process"],
             "idlestate.backends.shards.key_facts": ["Explanation", "KeyState"],
-            "idlestate.backends.shards.policy_plan": ["PolicyPlan"],
+            "idlestate.backends.shards.planned_removals": ["PolicyPlan"],
             "idlestate.pipeline.explanations": ["explain"],
             "idlestate.pipeline.join": ["join"],
             "idlestate.pipeline.join_asof": ["join_asof"],

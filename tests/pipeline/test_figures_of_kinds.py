@@ -18,7 +18,7 @@ from idlestate.backends.shards.frames import Frame, FrameUnit
 from idlestate.backends.shards.key_facts import KeyState, facts_of, one_key
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.packet_codec import encode_packet
-from idlestate.backends.shards.policy_plan import horizons_of
+from idlestate.backends.shards.planned_removals import horizons_of
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_step import open_table

@@ -18,11 +18,11 @@ from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.join_key import SideRows
 from idlestate.backends.shards.key_facts import KeyFacts
 from idlestate.backends.shards.packet_codec import encode_packet
-from idlestate.backends.shards.policy_plan import HORIZONS_MS
+from idlestate.backends.shards.planned_removals import HORIZONS_MS
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.stream_join import JoinWork
 from idlestate.errors import RefusedError
-from idlestate.metrics.key_answer import answer_of
+from idlestate.metrics.key_on_page import answer_of
 from idlestate.pipeline.checkpoint.operator_layout import (
     OperatorLayout,
     PolicyJournal,

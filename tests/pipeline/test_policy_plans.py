@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import idlestate
 from idlestate import Policy
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.shards.policy_plan import (
+from idlestate.backends.shards.planned_removals import (
     HORIZONS_MS,
     Horizon,
     PolicyPlan,

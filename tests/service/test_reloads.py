@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.operator_kind import OperatorKind
-from idlestate.backends.shards.policy_plan import Horizon, PolicyPlan, Removal
+from idlestate.backends.shards.planned_removals import Horizon, PolicyPlan, Removal
 from idlestate.backends.shards.stream_join import stream_join
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.loading import load_config

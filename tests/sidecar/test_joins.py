@@ -24,7 +24,7 @@ from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.join_step import apply_join
 from idlestate.backends.shards.key_facts import facts_of
 from idlestate.backends.shards.packet_codec import encode_packet
-from idlestate.backends.shards.policy_plan import HORIZONS_MS
+from idlestate.backends.shards.planned_removals import HORIZONS_MS
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable

@@ -11,8 +11,8 @@ from idlestate.metrics import names
 from idlestate.metrics.forecast import Range
 from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, HistoryFile, Size
 from idlestate.metrics.operator_figures import OperatorFigures, Outlook
+from idlestate.metrics.operator_forecasts import Outlooks
 from idlestate.metrics.operator_metrics import samples_of
-from idlestate.metrics.outlook import Outlooks
 from idlestate.metrics.samples import Samples
 from idlestate.retention.budget import Budget
 
