@@ -5,7 +5,7 @@ time. So matches are found as ranges, and pairs are made from them a portion at 
 hot key, however many they are, are never in memory together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +52,19 @@ class Matches:
     """Positions of rows of the other input, in order of key and time."""
     begins: Ints
     counts: Ints
+
+    @staticmethod
+    def joined(parts: Sequence["Matches"]) -> "Matches":
+        """The same ranges as one; pairs of few rows each are then made together."""
+        starts = np.cumsum([0, *(len(part.others) for part in parts)])
+        return Matches(
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.others for part in parts]),
+            np.concatenate(
+                [part.begins + start for part, start in zip(parts, starts, strict=False)]
+            ),
+            np.concatenate([part.counts for part in parts]),
+        )
 
     def pairs(self, most: int) -> Iterator[tuple[Ints, Ints]]:
         """The positions of both rows of each pair, at most so many pairs at a time."""

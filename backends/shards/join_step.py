@@ -152,11 +152,10 @@ class _Output:
 
     def pairs(self, found: tuple[Matches, Matches]) -> Iterator[pa.RecordBatch]:
         left, right = self.left.rows, self.right.rows
-        for each in found:
-            for at, other in each.pairs(ROWS_PER_CELL):
-                columns = [take(field, at) for field in left.columns]
-                columns += [take(field, other) for field in right.columns]
-                yield self._batch(take_keys(self.steps.keys, left.key[at]), columns)
+        for at, other in Matches.joined(found).pairs(ROWS_PER_CELL):
+            columns = [take(field, at) for field in left.columns]
+            columns += [take(field, other) for field in right.columns]
+            yield self._batch(take_keys(self.steps.keys, left.key[at]), columns)
 
     def loose(self, parts: list[tuple[int, Loose]]) -> Iterator[pa.RecordBatch]:
         """Rows of one input (0 or 1) alone, with nulls in place of the other."""
