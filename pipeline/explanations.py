@@ -21,9 +21,10 @@ from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.retention.policy import Policy, TimeDomain, right_policy
-from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, Address, Connection
+from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.timers.clock import Clock, SystemClock
 

@@ -30,8 +30,9 @@ from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.retention.policy import Policy, TimeDomain, UpdateType
 from idlestate.retention.windows import parse_window
-from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, Address, Connection
+from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S
 from idlestate.timers.clock import Clock, SystemClock
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.private_sidecar import private_sidecar, sidecar_to_ask
 from idlestate.pipeline.shard_report import ShardReport, reported
 from idlestate.pipeline.sidecar_link import SidecarLink
-from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, PATIENCE_S, Address, Connection
+from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.sidecar.protocol.message import PROTOCOL
+from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S, PATIENCE_S
 
 
 def attach(

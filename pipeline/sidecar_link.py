@@ -8,7 +8,8 @@ from typing import Any
 
 from idlestate.backends.files.temporary_folder import OwnFolder
 from idlestate.errors import RefusedError
-from idlestate.sidecar.protocol.connection import PATIENCE_S, Address, Connection
+from idlestate.sidecar.protocol.connection import Address, Connection
+from idlestate.sidecar.protocol.retries import PATIENCE_S
 
 SIDECARS_PROPERTY = "idlestate.sidecars"
 """The local property with the links of a query's operators, for its tasks."""

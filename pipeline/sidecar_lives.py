@@ -10,8 +10,8 @@ from idlestate.errors import RefusedError
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.pipeline.spark_types import spark_schema
 from idlestate.pipeline.task_errors import marked
-from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S
 from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S
 
 
 def lives_in_sidecar(spark: SparkSession, link: SidecarLink) -> DataFrame:

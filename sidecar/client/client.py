@@ -18,7 +18,7 @@ from idlestate.retention.policy import Policy
 from idlestate.sidecar.client.asked_order import as_asked
 from idlestate.sidecar.client.pending_writes import PendingWrites, WriteResult
 from idlestate.sidecar.core.expired_log import numbers_of
-from idlestate.sidecar.protocol.connection import CONNECT_TIMEOUT_S, PATIENCE_S, Address
+from idlestate.sidecar.protocol.connection import Address
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import (
     AwayError,
@@ -34,6 +34,7 @@ from idlestate.sidecar.protocol.input_rows import (
     table_of,
 )
 from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S, PATIENCE_S
 from idlestate.sidecar.protocol.routes import Routes
 from idlestate.sidecar.protocol.rows_by_range import split_rows
 from idlestate.sidecar.protocol.transfers import in_chunks, stream_of

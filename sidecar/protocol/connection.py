@@ -2,7 +2,7 @@
 
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,15 @@ import pyarrow as pa
 from pyarrow import flight
 
 from idlestate.sidecar.protocol.certificates import take_authority, take_pair
-from idlestate.sidecar.protocol.errors import BY_CODE, AwayError, BusyError, SidecarError
+from idlestate.sidecar.protocol.errors import BY_CODE, AwayError, SidecarError
 from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S, PATIENCE_S, patiently
 from idlestate.sidecar.protocol.token import read_token
 from idlestate.timers.clock import Clock, SystemClock
 
 ERROR = "error"
 """The field of an answer's header with the error."""
-PATIENCE_S = 120.0
-CONNECT_TIMEOUT_S = 10.0
 _CALL_TIMEOUT_S = 300.0
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 5.0
 _AWAY = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
 """A stopping server cancels calls that arrive at that moment."""
 
@@ -55,32 +53,6 @@ class Address:
         if self.place.startswith("unix:"):
             return f"grpc+unix://{Path(self.place.removeprefix('unix:')).absolute()}"
         return f"grpc{'+tls' if self.ca_file else ''}://{self.place}"
-
-
-def patiently(
-    call: Callable[[], Message], patience_s: Callable[[], float], clock: Clock
-) -> Message:
-    """Repeat a call, with growing pauses, while the server is unavailable or busy.
-
-    Args:
-        call: makes the call.
-        patience_s: returns how long to retry; asked after each try.
-        clock: measures the time.
-
-    Raises:
-        AwayError, BusyError: it still was at the end of that time.
-    """
-    begun_s = clock.monotonic_s()
-    wait_s = _FIRST_WAIT_S
-    while True:
-        try:
-            return call()
-        except (AwayError, BusyError):
-            left_s = begun_s + patience_s() - clock.monotonic_s()
-            if left_s <= 0:
-                raise
-        threading.Event().wait(min(wait_s, left_s))
-        wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
 
 class Connection:

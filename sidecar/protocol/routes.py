@@ -2,8 +2,9 @@
 
 from contextlib import closing
 
-from idlestate.sidecar.protocol.connection import PATIENCE_S, Address, Connection
+from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import AwayError, BusyError
+from idlestate.sidecar.protocol.retries import PATIENCE_S
 from idlestate.sidecar.protocol.worker_ranges import range_of
 from idlestate.timers.clock import Clock
 

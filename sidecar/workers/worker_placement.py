@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from idlestate.sidecar.core.shard_work import Work
-from idlestate.sidecar.protocol.connection import PATIENCE_S, patiently
 from idlestate.sidecar.protocol.declaration import Declaration
+from idlestate.sidecar.protocol.retries import PATIENCE_S, patiently
 from idlestate.sidecar.protocol.transfers import Stage
 from idlestate.sidecar.protocol.worker_ranges import range_of, shard_of
 from idlestate.sidecar.workers.remote_shard_work import FarWork, Link

@@ -1,23 +1,18 @@
-"""A client's connection: what is wrong on its own side is told like the rest, and a sidecar that
-stops is waited for.
-"""
+"""A client's connection: its own mistakes are reported like others; a call may be made again."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from idlestate.sidecar.protocol.connection import Address, Connection, patiently
+from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import AwayError, SidecarError
 from idlestate.sidecar.protocol.message import Message
-from idlestate.testing import FakeClock
 
 
 @pytest.mark.parametrize("secret", ["token_file", "ca_file"])
@@ -37,30 +32,6 @@ def test_an_authority_that_is_none_is_named(tmp_path: Path) -> None:
         pytest.raises(SidecarError, match=r"authority contains no certificate"),
     ):
         connection.call("hello")
-
-
-@pytest.mark.parametrize("patience_s", [0.0, 0.5, 10.0])
-def test_a_sidecar_is_waited_for_as_long_as_patience_says_and_no_longer(
-    monkeypatch: pytest.MonkeyPatch, patience_s: float
-) -> None:
-    clock, tried_s = FakeClock(), []
-
-    class Waits(Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            assert timeout is not None
-            clock.advance(round(1000 * timeout))
-            return False
-
-    def call() -> Message:
-        tried_s.append(clock.monotonic_s() - begun_s)
-        raise AwayError("away")
-
-    monkeypatch.setattr(threading, "Event", Waits)
-    begun_s = clock.monotonic_s()
-    with pytest.raises(AwayError):
-        patiently(call, lambda: patience_s, clock)
-    assert tried_s[-1] == pytest.approx(patience_s)
-    assert tried_s == sorted(set(tried_s))
 
 
 class Stopping(flight.FlightServerBase):  # type: ignore[misc]
