@@ -20,6 +20,7 @@ from idlestate.errors import RefusedError
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.sidecar.protocol.exit_codes import IN_USE
+from idlestate.sidecar.protocol.retries import pauses_s
 from idlestate.timers.clock import SystemClock
 
 FOLDER = "idlestate-sidecar"
@@ -30,7 +31,7 @@ _START_S = 60.0
 _HELLO_S = 5.0
 _STOP_S = 30.0
 _POLL_S = 0.05
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.3, 5.0
+_FIRST_PAUSE_S = 0.3
 
 
 class PrivateSidecar:
@@ -108,7 +109,7 @@ class PrivateSidecar:
 
     def _start_again(self) -> None:
         """Start it, however often that fails: the cause may be temporary, such as a full disk."""
-        told, wait_s = "", _FIRST_WAIT_S
+        told, pauses = "", pauses_s(_FIRST_PAUSE_S)
         while not self._stopping.is_set():
             try:
                 self._start()
@@ -117,8 +118,7 @@ class PrivateSidecar:
                 if str(error) != told:
                     _log.error("%s; it is tried again", error)
                 told, self._cannot_start = str(error), True
-                self._stopping.wait(wait_s)
-                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+                self._stopping.wait(next(pauses))
             else:
                 self._cannot_start = False
                 return
@@ -162,7 +162,7 @@ class PrivateSidecar:
                 raise RefusedError(
                     f"the sidecar in {self._log.parent} does not start: {text or _ended(code)}"
                 )
-            self._stopping.wait(_FIRST_WAIT_S)
+            self._stopping.wait(_FIRST_PAUSE_S)
 
     def _answers(self) -> bool:
         """Wait until it answers (True), or has ended or took too long (False)."""

@@ -1,7 +1,7 @@
-"""Retries of calls to a sidecar that restarts: how long a caller waits, and its pauses."""
+"""Retries, of calls to a process that restarts and of starts of one: how long, and the pauses."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from idlestate.sidecar.protocol.errors import AwayError, BusyError
 from idlestate.sidecar.protocol.message import Message
@@ -11,7 +11,14 @@ PATIENCE_S = 120.0
 """How long calls are repeated by default."""
 CONNECT_TIMEOUT_S = 10.0
 """The same if the sidecar has never answered: then its address is more likely to be wrong."""
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 5.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
+
+
+def pauses_s(first_s: float = _FIRST_PAUSE_S) -> Iterator[float]:
+    """The pauses between tries, in seconds: each is twice the one before, but at most 5 s."""
+    while True:
+        yield first_s
+        first_s = min(2 * first_s, _LONGEST_PAUSE_S)
 
 
 def patiently(
@@ -28,7 +35,7 @@ def patiently(
         AwayError, BusyError: it still was at the end of that time.
     """
     begun_s = clock.monotonic_s()
-    wait_s = _FIRST_WAIT_S
+    pauses = pauses_s()
     while True:
         try:
             return call()
@@ -36,5 +43,4 @@ def patiently(
             left_s = begun_s + patience_s() - clock.monotonic_s()
             if left_s <= 0:
                 raise
-        threading.Event().wait(min(wait_s, left_s))
-        wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+        threading.Event().wait(min(next(pauses), left_s))

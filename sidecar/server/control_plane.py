@@ -23,6 +23,7 @@ from idlestate.sidecar.protocol.errors import (
 )
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.sidecar.server.advising import MAX_LOG_BYTES, advise_on
+from idlestate.sidecar.server.health import Health
 from idlestate.sidecar.server.keys_in_urls import key_of, shown
 from idlestate.sidecar.server.policies_in_urls import policies_of
 from idlestate.timers.clock import Clock
@@ -45,9 +46,6 @@ _OPEN = (
 class Controls(Protocol):
     """What the control plane needs of the process."""
 
-    def is_ready(self) -> bool:
-        """Whether it accepts calls."""
-
     def reload(self) -> str:
         """Read the configuration again; return the result in words.
 
@@ -66,6 +64,7 @@ class ControlPlane:
         self,
         host: Host,
         clock: Clock,
+        health: Health,
         controls: Controls,
         exporter: Exporter,
         page: StatusPage,
@@ -75,7 +74,7 @@ class ControlPlane:
         """What requests are answered from.
 
         Args:
-            host, clock, controls, exporter, page: of the process.
+            host, clock, health, controls, exporter, page: of the process.
             changes_allowed: whether requests may change what the sidecar does.
         """
         self._host = host
@@ -86,8 +85,8 @@ class ControlPlane:
         self._changes_allowed = changes_allowed
         self._gets: dict[str, Callable[[Request], Reply]] = {
             "/": lambda _: json_reply({"paths": [*self._gets, "/operators/{uid}"]}),
-            "/healthz": lambda _: Reply(b"ok\n"),
-            "/readyz": lambda _: self._ready(),
+            "/healthz": lambda _: health.healthz(),
+            "/readyz": lambda _: health.readyz(),
             "/metrics": lambda request: self._exporter.reply(request.headers.get("Accept", "")),
             "/openapi.json": lambda _: Reply(OPENAPI.read_bytes(), JSON),
             "/operators": lambda _: json_reply([self._brief(each) for each in self._host]),
@@ -150,12 +149,6 @@ class ControlPlane:
 
     def _changes_state(self, request: Request) -> bool:
         return request.path != ADVISE and request.method == "POST" == self.allow(request.path)
-
-    def _ready(self) -> Reply:
-        if self._controls.is_ready():
-            return Reply(b"ready\n")
-        text = "not ready: it is starting, stopping, restarting a worker, or cannot write"
-        return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, text)
 
     def _accept_clock(self) -> Reply:
         self._controls.accept_clock()

@@ -31,6 +31,7 @@ from idlestate.sidecar.server.control_plane import ControlPlane
 from idlestate.sidecar.server.data_plane import DataPlane
 from idlestate.sidecar.server.declared_operators import declare_all
 from idlestate.sidecar.server.directory_lock import DirectoryLock
+from idlestate.sidecar.server.health import Health
 from idlestate.sidecar.server.memory_allocator import keep_memory, keep_objects
 from idlestate.sidecar.server.metrics_snapshot import Facts, sidecar_exporter
 from idlestate.sidecar.server.open_files_limit import take_descriptors
@@ -78,7 +79,6 @@ class Process:
         self._reload = threading.Thread()  # the last one that a signal or a saved file started
         self._store: Store | None = None
         self._look = threading.Thread()  # the last one on a disk that accepted no writes
-        self._is_ready = False
         self._reloads = ReloadCounts()
 
     def run(self) -> None:
@@ -104,6 +104,7 @@ class Process:
             self._store = folder.store
             place = settings.data or f"unix:{directory / 'data.sock'}"
             works = self._works(directory, folder, place, stack)
+            self._health = health = Health(folder.store, self._workers, settings.workers)
             host = Host(folder.store, self._clock, reached_ms, works)
             if isinstance(works, FarRanges):
                 works.keep(host.named_values())
@@ -124,11 +125,11 @@ class Process:
             keep_objects()
             scheduler.start()
             stack.callback(scheduler.stop)
-            self._is_ready = True
+            health.is_serving = True
             self._tell(f"data at {data.place}, control at {self._url(directory, control)}")
             notify("READY=1")
             is_mended = self._follow(scheduler)
-            self._is_ready = False
+            health.is_serving = False
             notify("STOPPING=1")
             last = threading.Timer(_DRAIN_S + _END_S, self._cut_off)
             last.daemon = True
@@ -155,12 +156,6 @@ class Process:
         threading.Thread(target=wait, name="idlestate-parent", daemon=True).start()
 
     # ---- for the control plane
-
-    def is_ready(self) -> bool:
-        """Whether it accepts calls."""
-        if not self._is_ready or (self._store is not None and self._store.is_broken):
-            return False
-        return self._workers is None or self._workers.up == self._settings.workers
 
     def reload(self) -> str:
         """Read the file again and apply it as a whole, or refuse it as a whole.
@@ -206,7 +201,8 @@ class Process:
         calls.next_ends_ms = lambda: snapshot.next_ends_ms(self._clock.now_ms())
         page = sidecar_page(host, self._clock, snapshot.at, outlooks.sizes)
         is_guarded = knows_clients(self._control(directory), self._settings)
-        return ControlPlane(host, self._clock, self, exporter, page, changes_allowed=is_guarded)
+        parts = (host, self._clock, self._health, self, exporter, page)
+        return ControlPlane(*parts, changes_allowed=is_guarded)
 
     def _budget_for(self, uid: str) -> Budget:
         return self._config.budget_for(uid)  # of the newest configuration

@@ -15,13 +15,14 @@ from idlestate.config.sidecar_settings import Sidecar
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import AwayError, BusyError, SidecarError
 from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.protocol.retries import pauses_s
 from idlestate.sidecar.server.state_folder import StateFolder
 from idlestate.sidecar.workers.worker_calls import WRITING
 from idlestate.sidecar.workers.worker_process import WorkerSettings
 
 _STOP_S = 20.0
 _ANSWER_S = 120.0
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
+_FIRST_PAUSE_S = 0.1
 _KEYS_PER_CALL = 10_000
 _TRIES = 3
 _log = logging.getLogger("idlestate")
@@ -181,7 +182,7 @@ class Worker:
         return keys
 
     def _watch(self) -> None:
-        wait_s = _FIRST_WAIT_S
+        pauses = pauses_s(_FIRST_PAUSE_S)
         while True:
             assert self._process is not None
             code = self._process.wait()
@@ -194,13 +195,12 @@ class Worker:
                 self._end()
                 self.spawn()
                 self.greet()
-                wait_s = _FIRST_WAIT_S
+                pauses = pauses_s(_FIRST_PAUSE_S)
                 if self._stopping.is_set():
                     self._end()
             except (SidecarError, OSError, ValueError) as error:
                 _log.error("%s; it is tried again", error)
-                self._stopping.wait(wait_s)
-                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+                self._stopping.wait(next(pauses))
 
     def _end(self) -> None:
         """Close the connections to the process, and wait for its end."""

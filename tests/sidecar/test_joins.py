@@ -212,7 +212,7 @@ def test_the_control_plane_plans_a_policy_for_each_input(tmp_path: Path) -> None
         query.batch([Row(0, "a", 1000, 1), Row(1, "b", 1000, 2)], 0, (Policy(), Policy()))
         query.batch([Row(0, "c", 9000, 3)], 8999, (Policy(), Policy()))
         nothing: Any = SimpleNamespace(answer=lambda _: None)
-        parts = (sidecar.host, sidecar.clock, nothing, nothing, nothing)
+        parts = (sidecar.host, sidecar.clock, nothing, nothing, nothing, nothing)
         plane = ControlPlane(*parts, changes_allowed=False)
 
         def asked(policies: str) -> dict[str, Any]:

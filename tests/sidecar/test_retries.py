@@ -1,13 +1,14 @@
 """Calls to a sidecar that is away are repeated for as long as the caller has patience."""
 
 import threading
+from itertools import islice
 from threading import Event
 
 import pytest
 
 from idlestate.sidecar.protocol.errors import AwayError
 from idlestate.sidecar.protocol.message import Message
-from idlestate.sidecar.protocol.retries import patiently
+from idlestate.sidecar.protocol.retries import patiently, pauses_s
 from idlestate.testing import FakeClock
 
 
@@ -33,3 +34,7 @@ def test_a_sidecar_is_waited_for_as_long_as_patience_says_and_no_longer(
         patiently(call, lambda: patience_s, clock)
     assert tried_s[-1] == pytest.approx(patience_s)
     assert tried_s == sorted(set(tried_s))
+
+
+def test_pauses_grow_to_five_seconds() -> None:
+    assert [*islice(pauses_s(0.5), 6)] == [0.5, 1, 2, 4, 5, 5]
