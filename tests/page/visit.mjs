@@ -48,7 +48,12 @@ function focused() {
   const each = document.activeElement;
   const style = getComputedStyle(each);
   return {
-    name: each.innerText?.trim() || each.getAttribute('aria-label') || each.name || each.localName,
+    name:
+      each.innerText?.trim() ||
+      each.getAttribute('aria-label') ||
+      each.labels?.[0]?.innerText.trim() ||
+      each.name ||
+      each.localName,
     kind: each.localName,
     is_marked: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0,
   };
