@@ -19,6 +19,7 @@ from idlestate.retention.policy import Policy, UpdateType
 from tests.backends.law_cases import COLUMNS, Case
 from tests.backends.law_runner import assert_equal_ends, run_table, spec_of
 from tests.backends.test_in_order_law import disordered
+from tests.frequent import assert_frequent
 from tests.lengths import short_and_long
 from tests.reference_joins import AsOfReference, in_turn
 
@@ -26,23 +27,30 @@ PROBES, VERSIONS, ORDER = ["i8", "text"], ["i32", "day"], "i32"
 TYPES = {name: kind for name, (kind, _) in COLUMNS.items()}
 
 
+def without_order(case: Case) -> Case:
+    batches = [[replace(record, order=()) for record in batch] for batch in case.batches]
+    return replace(case, order=(), batches=batches)
+
+
+def run_reference(case: Case, how: str) -> AsOfReference:
+    reference = AsOfReference(case.rule, PROBES, VERSIONS, how)
+    for record in in_turn(chain.from_iterable(case.batches), VERSIONS, ORDER):
+        reference.take(record)
+    assert case.sweeps[-1] is not None
+    reference.sweep(case.sweeps[-1])
+    return reference
+
+
 @short_and_long("examples", 40, 500)
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_probes_and_states_equal_those_of_the_reference(how, examples):
-    seen: Counter[str] = Counter()
-
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(disordered())
     def law(drawn: Case) -> None:
-        case = replace(drawn, order=(), batches=[[replace(record, order=()) for record in batch]
-                                                 for batch in drawn.batches])  # fmt: skip
+        case = without_order(drawn)
         kind = as_of(how, PROBES, VERSIONS, TYPES, (ORDER,))
         spec = replace(spec_of(case), kind=kind, in_order=True)
-        reference = AsOfReference(case.rule, PROBES, VERSIONS, how)
-        for record in in_turn(chain.from_iterable(case.batches), VERSIONS, ORDER):
-            reference.take(record)
-        assert case.sweeps[-1] is not None
-        reference.sweep(case.sweeps[-1])
+        reference = run_reference(case, how)
         tables, rows, tally = run_table(case, spec, in_form=False)
         assert counted(reference.found) == counted(rows)
         names = [*VERSIONS]
@@ -50,12 +58,16 @@ def test_probes_and_states_equal_those_of_the_reference(how, examples):
         for key, life in reference.lives.items():
             life.aggregates = {name: _Kept(reference.newest[key][name]) for name in names}
         assert_equal_ends(states, reference, tables, tally)
-        seen["probes"] += bool(reference.found)
-        seen["matched"] += any(row["day"] is not None for row in reference.found)
-        seen["cases"] += 1
 
     law()
-    assert min(seen["probes"], seen["matched"]) >= seen["cases"] * 0.05
+
+
+def test_cases_have_probes_with_and_without_a_match():
+    def contents(drawn: Case) -> set[str]:
+        found = run_reference(without_order(drawn), "left").found
+        return {"no match" if row["day"] is None else "match" for row in found}
+
+    assert_frequent(contents, {"match": 0.05, "no match": 0.05}, disordered())
 
 
 class _Kept:

@@ -1,6 +1,5 @@
 """The law of batches for `deduplicate`: whatever the cuts, the rows are those of the reference."""
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -13,6 +12,7 @@ from tests.backends.law_aggregates import COLUMNS
 from tests.backends.law_cases import ORDERS, Case, cases
 from tests.backends.law_runner import assert_equal_ends, run_table, spec_of
 from tests.compare import assert_rows
+from tests.frequent import assert_frequent
 from tests.lengths import short_and_long
 from tests.reference_deduplication import DeduplicationReference, by_value
 
@@ -63,8 +63,6 @@ def run_reference(case: Case, keep: Keep, names: list[str]) -> DeduplicationRefe
 @short_and_long("examples", 40, 500)
 @pytest.mark.parametrize("keep", Keep)
 def test_rows_and_states_equal_those_of_the_reference(keep, examples):
-    seen: Counter[str] = Counter()
-
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(cases(is_sorted=True), VALUES)
     def law(drawn: Case, values: list[str]) -> None:
@@ -72,14 +70,20 @@ def test_rows_and_states_equal_those_of_the_reference(keep, examples):
         spec = deduplication_of(case, keep, values)
         names = [name for name, _ in spec.kind.results]
         reference = run_reference(case, keep, names)
-        seen["cases"] += 1
-        seen.update(name for name, count in reference.counts.items() if count)
         texts = dict.fromkeys(names, keep.value)
         tables, rows, tally = run_table(case, spec, in_form=False)
         assert_rows(reference.rows(), rows, texts)
         assert_equal_ends(replace(case, aggregates=texts), reference, tables, tally)
 
     law()
-    for name in SEEN[keep]:
-        share = seen[name] / seen["cases"]
-        assert share >= SHARE, f"only {share:.0%} of {seen['cases']} cases contain {name}"
+
+
+@pytest.mark.parametrize("keep", Keep)
+def test_cases_turn_at_every_corner(keep):
+    def corners(drawn: Case, values: list[str]) -> set[str]:
+        case = with_writes_and_order(drawn)
+        names = [name for name, _ in deduplication_of(case, keep, values).kind.results]
+        counts = run_reference(case, keep, names).counts
+        return {name for name, count in counts.items() if count}
+
+    assert_frequent(corners, dict.fromkeys(SEEN[keep], SHARE), cases(is_sorted=True), VALUES)

@@ -1,6 +1,5 @@
 """The law of batches: the table equals the reference, however a sequence is cut into batches."""
 
-from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
 from random import Random
@@ -19,6 +18,7 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.backends.law_cases import KEYS, ROW_VALUES, Case, cases
 from tests.backends.law_runner import assert_equal_runs, plain_rows, restored, run_reference
+from tests.frequent import assert_frequent
 from tests.lengths import short_and_long
 from tests.reference import ON_READ_AND_WRITE, Record, Rule
 
@@ -30,22 +30,21 @@ ONE_KEY = (("k", pa.string()),)
 
 @short_and_long("examples", 100, 1000)
 @pytest.mark.parametrize("is_sorted", [True, False], ids=["as_a_pipeline_sorts", "as_given"])
-def test_table_equals_reference(is_sorted, examples, record_property):
-    seen: Counter[str] = Counter()
-
+def test_table_equals_reference(is_sorted, examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(cases(is_sorted=is_sorted))
     def law(case: Case) -> None:
-        reference = run_reference(case)
-        seen["cases"] += 1
-        seen.update(name for name, count in reference.counts.items() if count)
-        assert_equal_runs(case, reference)
+        assert_equal_runs(case, run_reference(case))
 
     law()
-    record_property("seen", dict(seen))
-    for name in MUST_SEE:
-        share = seen[name] / seen["cases"]
-        assert share >= SHARE, f"only {share:.0%} of {seen['cases']} cases contain {name}"
+
+
+@pytest.mark.parametrize("is_sorted", [True, False], ids=["as_a_pipeline_sorts", "as_given"])
+def test_cases_turn_at_every_corner(is_sorted):
+    def corners(case: Case) -> set[str]:
+        return {name for name, count in run_reference(case).counts.items() if count}
+
+    assert_frequent(corners, dict.fromkeys(MUST_SEE, SHARE), cases(is_sorted=is_sorted))
 
 
 # ---------------------------------------------------------------- by name

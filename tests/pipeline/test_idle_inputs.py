@@ -5,7 +5,6 @@ from itertools import chain
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from idlestate import Policy
@@ -19,7 +18,8 @@ from idlestate.metrics.shard_totals import operator_figures
 from idlestate.pipeline.join_asof import as_of_operator
 from idlestate.pipeline.spark_types import spark_schema
 from idlestate.retention.rules import NEVER_MS
-from tests.lengths import short_and_long
+from tests.frequent import assert_frequent
+from tests.lengths import law
 from tests.metrics.some_operators import OF_TWO_INPUTS
 from tests.pipeline.clicks import EPOCH
 from tests.pipeline.two_input_runs import TwoInputRun
@@ -248,57 +248,63 @@ ROWS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 400)), max_size=
 BATCHES = st.lists(
     st.tuples(st.integers(0, 4 * MINUTE), ROWS, ROWS, st.booleans()), min_size=1, max_size=8
 )
+IDLE_AFTER = st.sampled_from(["5m", "0s", {"versions": "2m"}])
 
 
-@short_and_long("examples", 15, 300)
-def test_rows_that_are_not_late_are_joined_whatever_the_batches_and_kills(examples):
-    """Each row is late and counted, or in the result as the reference has it."""
-    seen: Counter[str] = Counter()
+@law(15, 300, BATCHES, IDLE_AFTER)
+def test_rows_that_are_not_late_are_joined_whatever_the_batches_and_kills(batches, idle_after):
+    assert_all_are_joined(batches, idle_after)
 
-    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
-    @given(BATCHES, st.sampled_from(["5m", "0s", {"versions": "2m"}]))
-    def law(batches, idle_after):
-        run = query(1, idle_after=idle_after, delay="100ms", policy=Policy(ttl_ms=150))
-        late, records, found, time_ms = Counter(), [], [], 0
-        for number, (gap_ms, probes, versions, is_killed) in enumerate(batches):
-            time_ms += gap_ms
-            rows = {
-                "probes": [probe(number * 50 + t, key) for key, t in probes],
-                "versions": [version(number * 50 + t, key) for key, t in versions],
-            }
-            for name, taken in rows.items():
-                for row in taken:
-                    t_ms = row["p"] if name == "probes" else row["v"]
-                    is_late = t_ms <= reached(run)
-                    late[name] += is_late
-                    if not is_late:
-                        records.append(Record((row["k"],), t_ms, row, read=name == "probes"))
-            if is_killed:
-                again = run.copied().batch(time_ms, **rows)
-            before = run.watermark_ms
-            output = run.batch(time_ms, **rows)
-            assert run.watermark_ms >= before
-            if is_killed:
-                assert again == output
-            found += output
-            seen["idle"] += any(
-                each.is_idle(run.spec.terms[name]) for name, each in run.records[0].inputs.items()
-            )
-        last = 1_000_000
-        both = {"probes": [probe(last, "z")], "versions": [version(last, "z")]}
-        for at in range(3):
-            found += run.batch(time_ms + at, **both)
-        assert run.late == {name: late[name] for name in SCHEMAS}
-        seen["late"] += sum(late.values())
-        reference = AsOfReference(Rule(ttl_ms=150), ["p"], ["v"], "left")
-        for record in in_turn(records, ["v"], "v"):
-            reference.take(record)
-        expected = Counter((row["p"], row["v"]) for row in reference.found)
-        assert Counter((row["p"], row["v"]) for row in found) == expected
-        seen["matched"] += any(v is not None for _, v in expected)
 
-    law()
-    assert min(seen["idle"], seen["late"], seen["matched"]) > 0
+def test_cases_have_idle_inputs_late_rows_and_matches():
+    shares = dict.fromkeys(["idle", "late", "matched"], 0.05)
+    assert_frequent(assert_all_are_joined, shares, BATCHES, IDLE_AFTER, examples=25)
+
+
+def assert_all_are_joined(batches, idle_after):
+    """Each row is late and counted, or in the result; return what was among them."""
+    seen = set()
+    run = query(1, idle_after=idle_after, delay="100ms", policy=Policy(ttl_ms=150))
+    late, records, found, time_ms = Counter(), [], [], 0
+    for number, (gap_ms, probes, versions, is_killed) in enumerate(batches):
+        time_ms += gap_ms
+        rows = {
+            "probes": [probe(number * 50 + t, key) for key, t in probes],
+            "versions": [version(number * 50 + t, key) for key, t in versions],
+        }
+        for name, taken in rows.items():
+            for row in taken:
+                t_ms = row["p"] if name == "probes" else row["v"]
+                is_late = t_ms <= reached(run)
+                late[name] += is_late
+                if not is_late:
+                    records.append(Record((row["k"],), t_ms, row, read=name == "probes"))
+        if is_killed:
+            again = run.copied().batch(time_ms, **rows)
+        before = run.watermark_ms
+        output = run.batch(time_ms, **rows)
+        assert run.watermark_ms >= before
+        if is_killed:
+            assert again == output
+        found += output
+        inputs = run.records[0].inputs.items()
+        if any(each.is_idle(run.spec.terms[name]) for name, each in inputs):
+            seen.add("idle")
+    last = 1_000_000
+    both = {"probes": [probe(last, "z")], "versions": [version(last, "z")]}
+    for at in range(3):
+        found += run.batch(time_ms + at, **both)
+    assert run.late == {name: late[name] for name in SCHEMAS}
+    if sum(late.values()):
+        seen.add("late")
+    reference = AsOfReference(Rule(ttl_ms=150), ["p"], ["v"], "left")
+    for record in in_turn(records, ["v"], "v"):
+        reference.take(record)
+    expected = Counter((row["p"], row["v"]) for row in reference.found)
+    assert Counter((row["p"], row["v"]) for row in found) == expected
+    if any(v is not None for _, v in expected):
+        seen.add("matched")
+    return seen
 
 
 def test_without_late_rows_the_division_into_batches_does_not_matter():
