@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -24,6 +23,7 @@ from idlestate.timers.clock import FakeClock
 from tests.backends.law_cases import KEYS, ROW_VALUES, Case, cases, times
 from tests.backends.law_runner import run_reference, spec_of
 from tests.compare import LAST_MS
+from tests.frequent import assert_frequent
 from tests.lengths import short_and_long
 from tests.pipeline.made_checkpoint import UID, make_case, make_checkpoint, policies_of, tree_hash
 from tests.reference import FOREVER_MS, Record, Reference, Rule
@@ -38,16 +38,14 @@ committed = (
 )
 
 
-def check(case: Case, reference: Reference, explain: Explain, now_ms: int) -> Counter[str]:
-    """Ask about every key that the case may have; how many of each kind there were."""
+def check(case: Case, reference: Reference, explain: Explain, now_ms: int) -> None:
+    """Ask about every key that the case may have."""
     seen = {record.key for batch in case.batches for record in batch if not record.read}
-    kinds: Counter[str] = Counter()
     for key in KEYS[case.key_kind][1]:
         found = explain(key)
         assert found.now_ms == now_ms
         assert tuple(found.key.values()) == key
         facts, life = found.facts, reference.lives.get(key)
-        kinds[facts.state] += 1
         if life is not None:
             deadline_ms, reason = reference.end(life)
             is_over = reference.has_ended(life, now_ms)
@@ -69,23 +67,28 @@ def check(case: Case, reference: Reference, explain: Explain, now_ms: int) -> Co
             assert facts.state in (KeyState.NEVER_SEEN, KeyState.FORGOTTEN_OR_NEVER_SEEN)
             if is_ever_remembered(case):
                 assert facts.state is KeyState.NEVER_SEEN
-    return kinds
 
 
 def check_ended(case: Case, reference: Reference, key: tuple[Any, ...], facts: KeyFacts) -> None:
     """It is gone, with its last end; or forgotten, where that end is too long ago."""
     ended_ms = reference.ended[key]
     (last,) = [row for row in reference.expired if row.key == key][-1:]
-    rules = [case.rule_of(at) for at in range(len(case.batches))]
-    reached_ms = max(each for each in case.sweeps if each is not None)
-    is_kept = ended_ms + min(rule.remember_for_ms for rule in rules) >= reached_ms
-    is_lost = not case.changes and ended_ms + rules[0].remember_for_ms < reached_ms
+    is_kept, is_lost = is_remembered(case, ended_ms)
     if facts.state is KeyState.GONE:
         assert (facts.deadline_ms, facts.reason) == (ended_ms, last.reason)
         assert not is_lost
     else:
         assert facts.state is KeyState.FORGOTTEN_OR_NEVER_SEEN
         assert not is_kept
+
+
+def is_remembered(case: Case, ended_ms: int) -> tuple[bool, bool]:
+    """Whether an end is certainly remembered, and whether it is certainly forgotten."""
+    rules = [case.rule_of(at) for at in range(len(case.batches))]
+    reached_ms = max(each for each in case.sweeps if each is not None)
+    is_kept = ended_ms + min(rule.remember_for_ms for rule in rules) >= reached_ms
+    is_lost = not case.changes and ended_ms + rules[0].remember_for_ms < reached_ms
+    return is_kept, is_lost
 
 
 def is_ever_remembered(case: Case) -> bool:
@@ -101,14 +104,40 @@ def moments(draw: st.DrawFn, case: Case) -> int:
     return max(last_ms, draw(st.sampled_from(every)) + draw(st.integers(0, 60)))
 
 
-@short_and_long("examples", 60, 150)
-def test_a_checkpoint_is_explained_as_the_reference_says(examples: int, record_property) -> None:
-    kinds: Counter[str] = Counter()
+@st.composite
+def asked(draw: st.DrawFn) -> tuple[Case, int]:
+    case = draw(committed)
+    return case, draw(moments(case))
 
+
+def test_cases_have_every_kind_of_key() -> None:
+    def kinds(of: tuple[Case, int]) -> set[KeyState]:
+        """Of those keys about which the reference leaves no choice."""
+        case, now_ms = of
+        reference = run_reference(case)
+        found = {
+            KeyState.OVERDUE if reference.has_ended(life, now_ms) else KeyState.OPEN
+            for life in reference.lives.values()
+        }
+        for key in set(KEYS[case.key_kind][1]) - reference.lives.keys():
+            if key in reference.ended:
+                is_kept, is_lost = is_remembered(case, reference.ended[key])
+                found |= {KeyState.GONE} if is_kept else set()
+                found |= {KeyState.FORGOTTEN_OR_NEVER_SEEN} if is_lost else set()
+            elif is_ever_remembered(case):
+                found.add(KeyState.NEVER_SEEN)
+        return found
+
+    assert_frequent(kinds, dict.fromkeys(KeyState, 0.05), asked())
+
+
+@short_and_long("examples", 60, 150)
+def test_a_checkpoint_is_explained_as_the_reference_says(examples: int) -> None:
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
-    @given(committed, st.data())
-    def law(case: Case, data: st.DataObject) -> None:
-        now_ms, names = data.draw(moments(case)), spec_of(case).key_names
+    @given(asked())
+    def law(of: tuple[Case, int]) -> None:
+        case, now_ms = of
+        names = spec_of(case).key_names
         with tempfile.TemporaryDirectory() as folder:
             make_checkpoint(Path(folder), case, now_ms)
             before = tree_hash(Path(folder))
@@ -121,25 +150,20 @@ def test_a_checkpoint_is_explained_as_the_reference_says(examples: int, record_p
                 json.dumps(found.to_json())
                 return found
 
-            kinds.update(check(case, run_reference(case), explain, now_ms))
+            check(case, run_reference(case), explain, now_ms)
             assert tree_hash(Path(folder)) == before
 
     law()
-    record_property("seen", {kind.value: count for kind, count in kinds.items()})
-    assert kinds.keys() == set(KeyState), "a kind of key was never tried"
 
 
 @short_and_long("examples", 60, 150)
 @pytest.mark.parametrize("kind", STORES)
-def test_a_sidecar_explains_as_the_reference_says(
-    kind: str, examples: int, record_property
-) -> None:
-    kinds: Counter[str] = Counter()
-
+def test_a_sidecar_explains_as_the_reference_says(kind: str, examples: int) -> None:
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
-    @given(committed, st.data())
-    def law(case: Case, data: st.DataObject) -> None:
-        now_ms, spec = data.draw(moments(case)), spec_of(case)
+    @given(asked())
+    def law(of: tuple[Case, int]) -> None:
+        case, now_ms = of
+        spec = spec_of(case)
         with (
             tempfile.TemporaryDirectory() as folder,
             closing(Sidecar(case, kind, Path(folder) / "state")) as sidecar,
@@ -157,11 +181,9 @@ def test_a_sidecar_explains_as_the_reference_says(
                 assert KeyFacts.from_json(found.facts.to_json()) == found.facts
                 return found
 
-            kinds.update(check(case, run_reference(case), explain, now_ms))
+            check(case, run_reference(case), explain, now_ms)
 
     law()
-    record_property("seen", {kind.value: count for kind, count in kinds.items()})
-    assert kinds.keys() == set(KeyState), "a kind of key was never tried"
 
 
 # ---- by name
