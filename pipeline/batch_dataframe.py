@@ -16,7 +16,7 @@ from idlestate.backends.shards.stream_join import StreamJoin
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.changelog_unpacker import changelog_schema, unpacker
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
-from idlestate.pipeline.late_rows import RejectCode, failed_as_json
+from idlestate.pipeline.late_and_rejected_rows import RejectCode, failed_as_json
 from idlestate.pipeline.operator_spec import TIME, OperatorSpec
 from idlestate.pipeline.pack import CELL_TYPE, packer
 from idlestate.pipeline.shard_batch import advance

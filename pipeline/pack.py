@@ -1,8 +1,8 @@
 """The packing step: a task's rows become one packet per shard before the shuffle.
 
 Spark then moves a few binary cells instead of every row. Late and rejected rows are counted
-(`late_rows`) and, on request, passed on as JSON. Every shard gets a packet, even an empty one,
-so that each batch with data visits every shard.
+(`late_and_rejected_rows`) and, on request, passed on as JSON. Every shard gets a packet, even an
+empty one, so that each batch with data visits every shard.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.windowed_steps import windowed_steps
 from idlestate.errors import IdlestateError
-from idlestate.pipeline.late_rows import late_and_rejected, rows_as_json
+from idlestate.pipeline.late_and_rejected_rows import late_and_rejected, rows_as_json
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, original_name
 from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.spark_types import spark_schema

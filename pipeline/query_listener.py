@@ -25,13 +25,13 @@ from idlestate.pipeline.checkpoint.checkpoint_lock import hold, release
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.spark_file_sink import put_file_sink_right
 from idlestate.pipeline.checkpoint.undone_input import refuse_undone_input
+from idlestate.pipeline.folder_sinks import FolderSinks
 from idlestate.pipeline.idle_cores import warn_of_idle_cores
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
 from idlestate.pipeline.query_start import prepare_checkpoint
 from idlestate.pipeline.sidecar_attachment import attach
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY
-from idlestate.pipeline.sinks import FolderSinks
 from idlestate.pipeline.spark_query import (
     NO_CHECKPOINT,
     check_sinks,

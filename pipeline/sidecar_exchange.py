@@ -15,7 +15,7 @@ from pyspark import TaskContext
 
 from idlestate.backends.shards.row_counts import RowsByInput, of_texts
 from idlestate.errors import IdlestateError
-from idlestate.pipeline.late_rows import failed_as_json
+from idlestate.pipeline.late_and_rejected_rows import failed_as_json
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.shard_partitions import spark_partition

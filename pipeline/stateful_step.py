@@ -19,7 +19,7 @@ from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.row_counts import RowsByInput, of_texts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import IdlestateError
-from idlestate.pipeline.late_rows import failed_as_json
+from idlestate.pipeline.late_and_rejected_rows import failed_as_json
 from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.shard_batch import Advanced, advance
 from idlestate.pipeline.shard_report import REPORT_FIELDS, report_of

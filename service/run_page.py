@@ -16,7 +16,7 @@ from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.explanations import explain
 from idlestate.sidecar.protocol.connection import Address
-from idlestate.sidecar.server.access import names_this_machine
+from idlestate.sidecar.server.access_control import names_this_machine
 from idlestate.sidecar.server.keys_in_urls import texts_of
 from idlestate.timers.clock import Clock
 

@@ -30,7 +30,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.rollback_count import rollback_count
 from idlestate.pipeline.dropping_sink import drop_rows_of_next_batch
-from idlestate.pipeline.sink_folder import SinkFolder
+from idlestate.pipeline.owned_folder import SinkFolder
 from idlestate.pipeline.spark_version import private_part
 
 _LOG = "_spark_metadata"

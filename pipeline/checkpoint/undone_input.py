@@ -8,7 +8,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.source_log import files_read
 from idlestate.pipeline.hadoop import Hadoop
-from idlestate.pipeline.sink_folder import SinkFolder
+from idlestate.pipeline.owned_folder import SinkFolder
 
 
 def refuse_undone_input(spark: SparkSession, checkpoint: Folder) -> None:

@@ -2,8 +2,8 @@
 
 A batch or a sweep stages its expire rows as one value, `x/<uid>/<shard>/<id>`. When it takes
 effect, they get their numbers: an entry `e/<uid>/<first>` names the value, its rows and the time.
-Small entries are joined later (`expired_joins`), with their rows under `j/<uid>/<id>`. Records are
-kept until every registered consumer has acknowledged them, or for the retention.
+Small entries are joined later (`expired_log_compaction`), with their rows under `j/<uid>/<id>`.
+Records are kept until every registered consumer has acknowledged them, or for the retention.
 """
 
 import bisect

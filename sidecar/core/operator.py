@@ -17,7 +17,7 @@ from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.names import LOOKUP_DURATION
 from idlestate.retention.policy import Policy, TimeDomain, of_sides
 from idlestate.retention.rules import NEVER_MS
-from idlestate.sidecar.core.expired_joins import ExpiredJoins
+from idlestate.sidecar.core.expired_log_compaction import ExpiredJoins
 from idlestate.sidecar.core.micro_batches import Batches, ReachedMs
 from idlestate.sidecar.core.one_way_writes import DirectWrites
 from idlestate.sidecar.core.operator_record import OperatorRecord

@@ -22,7 +22,7 @@ from idlestate.sidecar.protocol.call_table import CallTable
 from idlestate.sidecar.protocol.connection import ERROR
 from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.sidecar.protocol.message import Message
-from idlestate.sidecar.server.access import AccessError, TokenFile
+from idlestate.sidecar.server.access_control import AccessError, TokenFile
 from idlestate.web.listen_error import MAX_SOCKET_PATH
 from idlestate.web.unix_socket import make_way
 

@@ -24,7 +24,7 @@ from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange, Works
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, SidecarError
-from idlestate.sidecar.server.access import TokenFile, http_tls, knows_clients, refusal_of
+from idlestate.sidecar.server.access_control import TokenFile, http_tls, knows_clients, refusal_of
 from idlestate.sidecar.server.background_jobs import Background
 from idlestate.sidecar.server.commit_logs import reached_ms
 from idlestate.sidecar.server.control_plane import ControlPlane

@@ -19,7 +19,7 @@ from idlestate.config.sidecar_settings import Tls
 from idlestate.sidecar.protocol.call_table import CallTable, stage_calls
 from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.sidecar.protocol.transfers import Stage
-from idlestate.sidecar.server.access import AccessError, TokenFile
+from idlestate.sidecar.server.access_control import AccessError, TokenFile
 from idlestate.sidecar.server.data_plane import DataPlane
 from idlestate.sidecar.server.directory_lock import DirectoryLock, DirectoryTakenError
 from idlestate.sidecar.server.memory_allocator import keep_memory, keep_objects

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.undone_input import refuse_undone_input
-from idlestate.pipeline.sink_folder import SinkFolder
+from idlestate.pipeline.owned_folder import SinkFolder
 
 
 def note(checkpoint: Path, name: str, *files: Path) -> None:

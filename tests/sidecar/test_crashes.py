@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from idlestate.sidecar.core import expired_joins
+from idlestate.sidecar.core import expired_log_compaction
 from idlestate.sidecar.protocol import message
 from idlestate.sidecar.protocol.errors import BusyError, GoneError
 from tests.sidecar.sidecar_world import KEYS, NearWorker, Planned, World
@@ -15,7 +15,7 @@ from tests.sidecar.sidecar_world import KEYS, NearWorker, Planned, World
 @pytest.fixture(autouse=True)
 def joins_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the few entries of a test be joined."""
-    monkeypatch.setattr(expired_joins, "_LEAST", 2)
+    monkeypatch.setattr(expired_log_compaction, "_LEAST", 2)
 
 
 class CrashError(Exception):

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from idlestate.sidecar.core import expired_joins
+from idlestate.sidecar.core import expired_log_compaction
 from idlestate.sidecar.core.table_edits import KINDS as KINDS_OF_WRITES
 from idlestate.sidecar.protocol.errors import SidecarError
 from tests.lengths import short_and_long
@@ -172,7 +172,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(span_ms=st.sampled_from([0, 50, 10_000]))
     def join(self, span_ms: int) -> None:
-        with patch.object(expired_joins, "_LEAST", 2):  # the few entries of a case
+        with patch.object(expired_log_compaction, "_LEAST", 2):  # the few entries of a case
             self.world.join(span_ms)
 
     @rule()

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.pipeline.late_rows import rows_as_json
+from idlestate.pipeline.late_and_rejected_rows import rows_as_json
 
 LAST_US = 2**63 - 1
 FIRST_US = -(2**63) + 1

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from idlestate.pipeline import sink_folder
-from idlestate.pipeline.sink_folder import SinkFolder
+from idlestate.pipeline import owned_folder
+from idlestate.pipeline.owned_folder import SinkFolder
 
 
 class _Stream:
@@ -47,7 +47,7 @@ class _Files:
 
 
 def test_the_mark_of_a_sink_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sink_folder, "Hadoop", _Files)
+    monkeypatch.setattr(owned_folder, "Hadoop", _Files)
     sink = SinkFolder(None, str(tmp_path))  # type: ignore[arg-type]
     sink.own("query")
     assert sink.rollbacks_seen() == 0

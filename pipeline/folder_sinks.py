@@ -27,7 +27,7 @@ from idlestate.config.added_columns import CHANGE_COLUMNS, REJECTED
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.changelog_unpacker import REJECT
 from idlestate.pipeline.checkpoint.rollback_count import rollback_count
-from idlestate.pipeline.sink_folder import SinkFolder
+from idlestate.pipeline.owned_folder import SinkFolder
 from idlestate.pipeline.task_batch import CHECKPOINT_PROPERTY
 from idlestate.pipeline.task_errors import marked
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from idlestate.config.sidecar_settings import Sidecar as Settings
-from idlestate.sidecar.core import expired_joins
+from idlestate.sidecar.core import expired_log_compaction
 from idlestate.sidecar.core.expired_log import LogEntry
 from idlestate.sidecar.server.background_jobs import Background
 from idlestate.sidecar.server.scheduler import Scheduler
@@ -96,7 +96,7 @@ def test_the_newest_entries_wait_until_there_are_sixteen(world: World) -> None:
 def test_however_many_entries_come_few_are_left(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expired_joins, "FULL_ROWS", 10)
+    monkeypatch.setattr(expired_log_compaction, "FULL_ROWS", 10)
     for _ in range(6):
         expire_many(world, 10)
         world.join()
@@ -109,7 +109,7 @@ def test_however_many_entries_come_few_are_left(
 def test_a_full_entry_stays_and_parts_what_is_before_it_from_what_is_behind(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expired_joins, "FULL_ROWS", 20)
+    monkeypatch.setattr(expired_log_compaction, "FULL_ROWS", 20)
     expire_many(world, 3)
     expire(world, *(f"key-{number}" for number in range(200)))
     expire_many(world, 3)
@@ -130,7 +130,7 @@ def test_a_joined_value_is_no_larger_than_a_call(
 ) -> None:
     expire_many(world, 40)
     one = world.operator.state.log.stored(entries(world)[0]).nbytes
-    monkeypatch.setattr(expired_joins, "CHUNK_BYTES", 5 * one)
+    monkeypatch.setattr(expired_log_compaction, "CHUNK_BYTES", 5 * one)
     records = world.expired()
     world.join()
     sizes = [world.operator.state.log.stored(entry).nbytes for entry in entries(world)]
