@@ -216,7 +216,7 @@ def _after(
 def _select(
     rows: DataFrame, columns: Sequence[str | Column], places: Sequence[QueryPlace], uid: str
 ) -> DataFrame:
-    """The columns, names or expressions; one that Spark refuses is told with its place."""
+    """The columns, names or expressions. The error about one that Spark refuses has its place."""
     try:
         return rows.select(*columns)
     except AnalysisException:

@@ -14,14 +14,15 @@ def assert_frequent(
     *strategies: st.SearchStrategy[Any],
     examples: int = 100,
 ) -> None:
-    """Check what cases of these strategies contain, on the same cases every time.
+    """Check what cases of these strategies contain, on cases that a fixed seed draws.
 
     The cases of one run resemble each other: of 40 that a law draws, none may contain what a fifth
     of all contain. So the shares are not counted in the law itself.
 
     Args:
         contents: what a case contains, by name.
-        shares: names, each with the least share of the cases.
+        shares: names, each with the share of the cases that is expected; half of it is enough, as
+            Hypothesis also draws constants of the modules that happen to be loaded.
         strategies: of the arguments of `contents`.
         examples: how many cases.
     """
@@ -39,7 +40,6 @@ def assert_frequent(
         seen.update({"cases", *contents(*case)})
 
     count()
-    for name, least in shares.items():
+    for name, expected in shares.items():
         share = seen[name] / seen["cases"]
-        # Hypothesis also draws constants of the modules that are loaded, so shares vary a little.
-        assert share >= least / 2, f"only {share:.0%} of {seen['cases']} cases contain {name}"
+        assert share >= expected / 2, f"only {share:.0%} of {seen['cases']} cases contain {name}"

@@ -39,7 +39,7 @@ def without_aliases(words: Words, texts: Mapping[str, str], qualifiers: frozense
     Args:
         words: the condition.
         texts: names in lower case, and the expressions over the result that they stand for.
-        qualifiers: names of the rows, which are no names of columns in front of a dot.
+        qualifiers: the names of tables. Before a dot, they are not names of columns.
     """
     folded = ("", *words.folded, "")
     found = []
