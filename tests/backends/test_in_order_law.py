@@ -1,6 +1,5 @@
 """The law with `in_order`: no cut and no disorder within the delay changes any result."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
@@ -122,7 +121,6 @@ def test_deduplicated_records_equal_those_of_the_records_in_order(keep, examples
 @short_and_long("examples", 40, 1000)
 def test_no_row_of_a_batch_depends_on_how_rows_that_wait_are_divided(examples):
     """Packets by how long rows wait, as against one packet of all that wait after a batch."""
-    divide, packets = held_rows._by_wait, Counter()
 
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(disordered())
@@ -130,15 +128,7 @@ def test_no_row_of_a_batch_depends_on_how_rows_that_wait_are_divided(examples):
         spec = replace(spec_of(case), in_order=True)
 
         def run(most_doublings: int) -> tuple[list[Found], KeyCounts]:
-            def counted(*given: Any) -> list[Steps]:
-                parts = list(divide(*given))
-                packets[most_doublings] += len(parts)
-                return parts
-
-            with (
-                patch.object(held_rows, "_MOST_DOUBLINGS", most_doublings),
-                patch.object(held_rows, "_by_wait", counted),
-            ):
+            with patch.object(held_rows, "_MOST_DOUBLINGS", most_doublings):
                 _, rows, tally = run_table(case, spec, in_form=False)
             return sorted(rows, key=place_of), tally
 
@@ -152,7 +142,6 @@ def test_no_row_of_a_batch_depends_on_how_rows_that_wait_are_divided(examples):
                     assert is_same(value, row[name]), (name, other, row)
 
     law()
-    assert packets[0] < packets[1] < packets[10]
 
 
 def place_of(row: Found) -> tuple[Any, ...]:
@@ -191,6 +180,15 @@ def test_a_life_does_not_end_before_its_waiting_records_are_judged():
     outcome = outcome.table.apply(Steps.empty(SPEC), policy, 120, 3, MERGE)
     found = [(r["change"], r["n"], r["expired_at"]) for r in plain_rows(SPEC, outcome.changes)]
     assert found == [("expire", 2, 115), ("update", 1, None)]
+
+
+@pytest.mark.parametrize(("most_doublings", "packets"), [(0, 1), (1, 2), (10, 11)])
+def test_rows_that_wait_are_divided_by_how_often_the_last_advance_doubles(most_doublings, packets):
+    table = ShardTable.empty(SPEC).apply(steps(("a", 100)), Policy(), 99, 0, MERGE).table
+    waits = steps(*(("a", 100 + (1 << doubling)) for doubling in range(1, 12)))
+    with patch.object(held_rows, "_MOST_DOUBLINGS", most_doublings):
+        table = table.apply(waits, Policy(), 100, 1, MERGE).table
+    assert len(table.others[HELD].open_lives()) == packets
 
 
 def test_the_records_of_a_key_that_wait_are_known():
