@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from unittest import mock
 
-from aims import DENSE
+from aims_against_spark import DENSE
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.pipeline import shard_batch
 from idlestate.retention.policy import Policy

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from aims import FORGET_MS, aim_of
+from aims_against_spark import FORGET_MS, aim_of
 from contestants import SPARKS
 from jobs import CHURN, EXECUTORS, FORGET, JOINS, SPARSE_SUITES, Job
 from results import Result

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from aims import EXECUTOR_PROCESSOR, EXECUTOR_SHARE, SPACE, SPARSE_GROWTH, aim_of
+from aims_against_spark import EXECUTOR_PROCESSOR, EXECUTOR_SHARE, SPACE, SPARSE_GROWTH, aim_of
 from results import Result
 from tables import mib, table, verdict
 

@@ -9,11 +9,11 @@ nothing of it is left: no state and no timer. What has expired by State TTL is n
 from collections.abc import Sequence
 from typing import Any
 
-from idlestate.functions.call_checks import CallChecks, SavedKey
 from idlestate.functions.errors import FunctionError, error_of
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.functions.function_context import FunctionContext
 from idlestate.functions.one_key_calls import call_name
+from idlestate.functions.rejected_calls import RejectedCalls, SavedKey
 from idlestate.functions.state_cells import Cell
 from idlestate.functions.visited_keys import KeysToVisit, Visited
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -34,7 +34,7 @@ class KeyLoop:
         context: FunctionContext,
         cells: Sequence[Cell],
         policy: Policy,
-        checks: CallChecks | None = None,
+        checks: RejectedCalls | None = None,
     ) -> None:
         """The function with its states, under a policy; with `checks`, calls that fail are undone
         and rejected.

@@ -21,7 +21,6 @@ from idlestate.backends.shards.state_columns import StateColumns
 from idlestate.backends.shards.state_entries import ChangedEntries
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.functions.bound_function import BoundFunction
-from idlestate.functions.call_checks import CallChecks
 from idlestate.functions.declared_states import OpenFunction
 from idlestate.functions.errors import error_of
 from idlestate.functions.function_output import output_table
@@ -30,6 +29,7 @@ from idlestate.functions.key_loop import KeyLoop
 from idlestate.functions.keys_after import KeysAfter
 from idlestate.functions.large_states import LargeState
 from idlestate.functions.one_key_calls import OneKeyCalls
+from idlestate.functions.rejected_calls import RejectedCalls
 from idlestate.functions.timer_columns import timer_fields, timers_of
 from idlestate.functions.visited_keys import KeysToVisit, Visited
 from idlestate.retention.lives import Lives
@@ -84,7 +84,7 @@ def one_by_one(
     if bound.form == "batched":
         function = step.one_key_calls(opened)
     cells = list(opened.cells.values())
-    checks = CallChecks(bound.uid, bound.output) if rejects else None
+    checks = RejectedCalls(bound.uid, bound.output) if rejects else None
     loop = KeyLoop(bound.uid, function, opened.context, cells, policy, checks)
     loop.visit(step.to_visit(), sweep_at_ms)
     return step.in_columns(loop.visited)

@@ -1,4 +1,5 @@
-"""The open connections of a server: their number is limited, and slow ones make room for new ones.
+"""The open connections of a server: their number is limited, and slow ones make room for new ones;
+fewer of them are answered at once.
 
 Without this, a few clients that send their requests slowly would block all others. A connection
 whose request has arrived is not closed, however long its answer takes. Neither is a new one: if
@@ -7,10 +8,16 @@ many connect at once, the next one waits for a moment.
 
 import socket
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Final
 
+MAX_CONNECTIONS: Final = 256
+"""A thousand idle connections at once delay the next request by about 0.4 s."""
+MAX_ANSWERS: Final = 16
+ANSWER_WAIT_S: Final = 1.0
+"""For one of those to end."""
 GRACE_S: Final = 0.1
 """A connection without a request after this time is slow: enough for handshakes, short for those
 that wait."""
@@ -29,6 +36,7 @@ class Connections:
         """Connections without a complete request, the oldest first, and when they were opened."""
         self._asked: set[socket.socket] = set()
         self._changed = threading.Condition()
+        self._turns = threading.BoundedSemaphore(MAX_ANSWERS)
 
     def admit(self, connection: socket.socket) -> bool:
         """Admit a connection; if all are taken, the slowest one is closed for it. False if none is
@@ -54,6 +62,16 @@ class Connections:
             if connection in self._asking:
                 del self._asking[connection]
                 self._asked.add(connection)
+
+    @contextmanager
+    def answering(self) -> Iterator[bool]:
+        """Wait for a turn to answer; False if none came in time."""
+        has_turn = self._turns.acquire(timeout=ANSWER_WAIT_S)
+        try:
+            yield has_turn
+        finally:
+            if has_turn:
+                self._turns.release()
 
     def forget(self, connection: socket.socket) -> None:
         """Forget it, before it is closed: afterwards another socket may have its number."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Self, cast
 
-from idlestate.web.connections import Connections
+from idlestate.web.connections import MAX_CONNECTIONS, Connections
 from idlestate.web.http_reply import Reply, error_reply, not_allowed
 from idlestate.web.listen_error import ListenError, explain
 from idlestate.web.request_bodies import MAX_SHORT_BYTES, Uploads, refuse_body
@@ -34,10 +34,6 @@ LOOPBACK = "127.0.0.1"
 REQUEST_TIMEOUT_S = 4.0  # for the whole request, from the connection on
 REPLY_TIMEOUT_S = 5.0  # for the whole reply
 MAX_REQUEST_BYTES = 16 * 1024
-MAX_CONNECTIONS = 256
-"""A thousand idle connections at once delay the next request by about 0.4 s."""
-MAX_ANSWERS = 16
-ANSWER_WAIT_S = 1.0  # for one of those to end
 STOP_POLL_S = 0.1
 STOP_TIMEOUT_S = 2.0  # for handlers to notice that their connection is cut
 GET_ONLY = "GET, HEAD"
@@ -166,7 +162,6 @@ class _Server(ThreadingMixIn, TCPServer):
         self.request_timeout_s = request_timeout_s
         self._tls = tls
         self.connections = Connections(max_connections)
-        self.answering = threading.BoundedSemaphore(MAX_ANSWERS)
         self.uploads = Uploads()
         self._spare = SpareDescriptor()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -309,14 +304,12 @@ class _Handler(BaseHTTPRequestHandler):
             return  # the client stopped before the end
         server.connections.has_asked(self.connection)
         query = self.path.partition("?")[2]
-        if not server.answering.acquire(timeout=ANSWER_WAIT_S):
-            self._send(_BUSY)
-            return
-        try:
-            request = Request(self.command, self._path, query, self.headers, body)
-            reply = server.service.answer(request)
-        finally:
-            server.answering.release()
+        with server.connections.answering() as has_turn:
+            if has_turn:
+                request = Request(self.command, self._path, query, self.headers, body)
+                reply = server.service.answer(request)
+            else:
+                reply = _BUSY
         self._send(reply)
 
     def _send(self, reply: Reply) -> None:

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from idlestate import KeyedProcessFunction, Policy
-from idlestate.functions.call_checks import CallChecks
 from idlestate.functions.declared_states import OpenFunction
 from idlestate.functions.key_loop import KeyLoop
+from idlestate.functions.rejected_calls import RejectedCalls
 from idlestate.functions.visited_keys import KeysToVisit, Visited
 from idlestate.state import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from idlestate.testing import FunctionHarness
@@ -53,7 +53,7 @@ def visited(policy: Policy, records: list[tuple[int, str]]) -> Visited:
     """What becomes of one key without a life."""
     opened = OpenFunction(Rows())
     cells = list(opened.cells.values())
-    checks = CallChecks("op", OUTPUT)
+    checks = RejectedCalls("op", OUTPUT)
     loop = KeyLoop("op", opened.function, opened.context, cells, policy, checks)
     given = KeysToVisit(
         ["k"],

@@ -55,7 +55,7 @@ def refused(
     """What the compiler says against each dashboard, by name; nothing for one that is right.
 
     Args:
-        installed: what `scripts/grafana.sh` prints.
+        installed: what `scripts/grafana_types.sh` prints.
         folder: an empty folder for the TypeScript.
         dashboards: JSON of dashboards by name.
     """

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.web import connections, http_server
+from idlestate.web import connections
 from idlestate.web.connections import Connections
 from idlestate.web.http_reply import Reply
 from idlestate.web.http_server import HttpServer, Request, Service
@@ -131,8 +131,8 @@ def test_hundreds_of_idle_connections_keep_nobody_waiting(
 
 
 def test_who_finds_everybody_being_answered_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "MAX_ANSWERS", 1)
-    monkeypatch.setattr(http_server, "ANSWER_WAIT_S", 0.01)
+    monkeypatch.setattr(connections, "MAX_ANSWERS", 1)
+    monkeypatch.setattr(connections, "ANSWER_WAIT_S", 0.01)
     with Server() as server:
         held = connect(server, b"GET /slow HTTP/1.0\r\n\r\n")
         assert server.asked.acquire(timeout=PATIENCE_S)

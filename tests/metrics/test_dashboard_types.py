@@ -47,7 +47,7 @@ FAULTS: dict[str, Callable[[Json], object]] = {
 
 def test_the_dashboards_fit_grafanas_types_and_twelve_faults_do_not(tmp_path: Path) -> None:
     done = subprocess.run(
-        [str(ROOT / "scripts/grafana.sh")], capture_output=True, text=True, check=False
+        [str(ROOT / "scripts/grafana_types.sh")], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         pytest.skip(done.stderr.strip().splitlines()[-1])

@@ -30,7 +30,7 @@ class SavedKey:
 
 
 @dataclass(frozen=True)
-class CallChecks:
+class RejectedCalls:
     """What a call must yield, and what is shown of one that fails.
 
     Attributes:
