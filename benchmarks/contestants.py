@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from idlestate import Policy, deduplicate, retain, session, tumbling
 from idlestate.retention.policy import TimeDomain
-from joins import asof_join, asof_rows, interval_join, spark_join
+from joins import asof_join, asof_rows, interval_join, regular_join, spark_join
 from recipes import WINDOW_MS, Windows
 from third_events import with_process, with_state
 
@@ -276,6 +276,9 @@ PROCESS_ROW = Contestant(
     "process-row", "the same on transformWithState (Row)", with_state, "append", _ENDS
 )
 INTERVAL_JOIN = Contestant("join", "join, an interval", interval_join, "append", inputs=2)
+REGULAR_JOIN = Contestant(
+    "regular-join", "join with a time to live", regular_join, "append", inputs=2
+)
 SPARK_JOIN_2, SPARK_JOIN_4 = (
     Contestant(
         f"spark-join-{version}",
@@ -303,6 +306,7 @@ CONTESTANTS = {
         *SPARKS,
         *(RETAIN_EVENT, RETAIN_PROCESSING, RETAIN_ROCKSDB, RETAIN_HEAP),
         *(RETAIN_DELAYED, RETAIN_IN_ORDER),
-        *(RETAIN_SESSION, RETAIN_TUMBLING, DEDUPLICATE, PROCESS, INTERVAL_JOIN, ASOF_JOIN),
+        *(RETAIN_SESSION, RETAIN_TUMBLING, DEDUPLICATE, PROCESS),
+        *(INTERVAL_JOIN, REGULAR_JOIN, ASOF_JOIN),
     )
 }

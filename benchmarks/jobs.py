@@ -13,6 +13,7 @@ from contestants import (
     NOTHING,
     PROCESS,
     PROCESS_ROW,
+    REGULAR_JOIN,
     RETAIN_DELAYED,
     RETAIN_EVENT,
     RETAIN_HEAP,
@@ -39,7 +40,7 @@ SESSION, TUMBLING, BY_WINDOW = "session", "tumbling", "by-window"
 HOLD = "hold"
 HOLD_SUITES = tuple(f"{HOLD}-{draw}" for draw in (Draw.UNIFORM, Draw.ZIPF))
 """Every row waits for the watermark: one batch, or two if it is of the last tenth of its own."""
-INTERVAL, ASOF = JOINS = ("interval-join", "asof-join")
+INTERVAL, REGULAR, ASOF = JOINS = ("interval-join", "regular-join", "asof-join")
 BRIEF_SUITES = ("batch-25000", "batch-1000")
 SPARSE, EXECUTORS = "sparse", "executors"
 SPARSE_SUITES = tuple(f"{SPARSE}-{size}" for size in ("small", "middle", "large"))
@@ -78,6 +79,7 @@ class Scale:
     batches: int
     small_rows: int
     small_batches: int
+    join_rows: int
     ids: int
     forget_ids: int
     forget_cycles: int
@@ -100,6 +102,7 @@ FULL = Scale(
     batches=28,
     small_rows=100_000,
     small_batches=12,
+    join_rows=250_000,
     ids=1_000_000,
     forget_ids=500_000,
     forget_cycles=6,
@@ -120,6 +123,7 @@ QUICK = Scale(
     batches=5,
     small_rows=1_000,
     small_batches=3,
+    join_rows=1_000,
     ids=40_000,
     forget_ids=20_000,
     forget_cycles=2,
@@ -270,9 +274,10 @@ def _join_jobs(scale: Scale) -> list[Job]:
     windows = Windows(min_ms=WINDOW_MS // 6, max_ms=WINDOW_MS // 2)
     for suite, case, ids, peers, ours in (
         (INTERVAL, WITHIN, scale.ids // 4, (SPARK_JOIN_4, SPARK_JOIN_2), INTERVAL_JOIN),
+        (REGULAR, WITHIN, scale.ids // 4, (), REGULAR_JOIN),
         (ASOF, NOTHING_DUE, scale.ids, (ASOF_ROW,), ASOF_JOIN),
     ):
-        many = Recipe(draw=Draw.UNIFORM, rows=scale.small_rows, batches=scale.batches, ids=ids)
+        many = Recipe(draw=Draw.UNIFORM, rows=scale.join_rows, batches=scale.batches, ids=ids)
         # A batch of a peer takes so long that few have to do.
         few = replace(many, batches=scale.small_batches)
         plan = [(peer, case, windows) for peer in peers]

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from idlestate import join, join_asof
+from idlestate import Policy, TimeDomain, join, join_asof
 from recipes import Windows
 
 MATCHED = StructType(
@@ -31,6 +31,19 @@ def interval_join(left: DataFrame, right: DataFrame, windows: Windows) -> DataFr
         event_time="event_time",
         right_time="right_time",
         delay=f"{windows.min_ms}ms",
+        uid="bench",
+    )
+
+
+def regular_join(left: DataFrame, right: DataFrame, windows: Windows) -> DataFrame:
+    """Pairs of rows of a key, each row kept for a time to live: Flink's `STATE_TTL`."""
+    return join(
+        left,
+        right.withColumnRenamed("event_time", "right_time"),
+        on="key",
+        event_time="event_time",
+        right_time="right_time",
+        policy=Policy(ttl_ms=windows.max_ms, time=TimeDomain.EVENT),
         uid="bench",
     )
 
