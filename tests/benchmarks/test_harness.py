@@ -117,7 +117,7 @@ def test_ratio_is_to_the_peer_of_the_same_suite_and_told_as_reached_or_missed(
 def test_every_aim_is_judged_in_a_suite_that_runs_its_peer(
     bench: Callable[[str], ModuleType],
 ) -> None:
-    aims, jobs, results, report = map(bench, ("aims", "jobs", "results", "report"))
+    aims, jobs, results, report = map(bench, ("aims_against_spark", "jobs", "results", "report"))
     everything = jobs.all_jobs(jobs.FULL)
     for suite, case in aims.AIMS:
         if suite in jobs.SPARSE_SUITES:  # these are compared with one another too
