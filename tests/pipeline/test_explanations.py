@@ -128,7 +128,7 @@ def test_cases_have_every_kind_of_key() -> None:
                 found.add(KeyState.NEVER_SEEN)
         return found
 
-    assert_frequent(kinds, dict.fromkeys(KeyState, 0.05), asked())
+    assert_frequent(kinds, dict.fromkeys(KeyState, 0.03), asked())
 
 
 @short_and_long("examples", 60, 150)
