@@ -273,7 +273,10 @@ def _hinted(
             f"operator {uid!r}: query, {hint.place}: policy {hint.policy} is not known; pass its "
             "file: config='...yaml'"
         )
-    return hint.policy
+    try:
+        return choose_policy(hint.policy, config, uid)
+    except RefusedError as error:
+        raise RefusedError(f"operator {uid!r}: query, {hint.place}: {error}") from error
 
 
 def _selected(plan: QueryPlan, changes: DataFrame, uid: str) -> DataFrame:

@@ -225,7 +225,10 @@ class RowJoin(JoinInputs):
             if self._key(side, name) is None:
                 side.used.setdefault(name.lower(), name)
             elif at not in _KEY_OF[self._how]:
-                raise expression.words.refused(*self._key_fix(side, name))
+                what, fix = self._key_fix(side, name)
+                if self._how == "left" and _is_null_test(column):
+                    fix = "for left rows without a match, write LEFT ANTI JOIN"
+                raise expression.words.refused(what, fix)
 
     def _key_fix(self, side: Side, name: str) -> tuple[str, str]:
         what = f"{side.name}.{name} is not kept, as it is null or the key of the other input"
@@ -238,6 +241,11 @@ class RowJoin(JoinInputs):
     def _pair(self, side: Side, name: str) -> tuple[str, str]:
         key = self._key(side, name) or name
         return f"{self.first.name}.{key}", f"{self.second.name}.{self.keys[key]}"
+
+
+def _is_null_test(column: exp.Column) -> bool:
+    test = column.parent
+    return isinstance(test, exp.Is) and isinstance(test.expression, exp.Null)
 
 
 def _signed(span_ms: int) -> str:

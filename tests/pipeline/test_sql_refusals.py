@@ -1,5 +1,6 @@
 """Queries that Spark or an operator refuses: the error has the place in the text."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from idlestate import Policy, TimeDomain, sql
 from idlestate.errors import RefusedError
 from tests.pipeline.test_sql import SHARED, clicks  # noqa: F401 - the fixture
 
+CLICKS = Path(__file__).resolve().parents[2] / "config" / "clicks.yaml"
 SUM_OVER = "sum(a) OVER (PARTITION BY k ORDER BY ts)"
 NUMBERED = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS n FROM small)"
 
@@ -136,6 +138,16 @@ NUMBERED = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS n FROM 
             "SELECT k, count(*) AS n FROM clicks GROUP BY k, window(ts, '1 hour')",
             {},
             "query, line 1, column 49, \"window(ts, '1 hour')\": policy cannot be combined",
+        ),
+        (
+            "SELECT k, count(*) AS n FROM clicks GROUP BY k, window(ts, '1 hour')",
+            {"policy": None, "read_when": "b"},
+            "query, line 1, column 49, \"window(ts, '1 hour')\": read_when cannot be combined",
+        ),
+        (
+            "SELECT /*+ RETENTION('clicks'='p') */ k, count(*) FROM clicks GROUP BY k",
+            {"policy": None, "config": CLICKS},
+            "query, line 1, column 12, \"RETENTION('clicks'='p')\": " + f"{CLICKS} has no policy",
         ),
     ],
 )
