@@ -24,10 +24,11 @@ from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.declared_states import OpenFunction
 from idlestate.functions.errors import FunctionError, error_in_open, log_replaced
+from idlestate.functions.hot_keys import hot_keys
 from idlestate.functions.keys_after import KeysAfter
 from idlestate.functions.loop_step import one_by_one
 from idlestate.functions.row_order import in_row_order
-from idlestate.functions.wave_step import hot_keys, in_waves
+from idlestate.functions.wave_step import in_waves
 from idlestate.retention.age_buckets import count_ages
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy

@@ -10,6 +10,9 @@ operator first and add up only then.
 from dataclasses import dataclass
 from enum import StrEnum
 
+SHOWN_SPAN, REFRESH_EVERY = "6h", "30s"
+"""What every dashboard shows at first."""
+
 
 class Kind(StrEnum):
     """How a panel is drawn, by Grafana's name."""

@@ -4,7 +4,15 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from idlestate.metrics.dashboards.board import Board, Kind, Panel, PanelRow, Query
+from idlestate.metrics.dashboards.board import (
+    REFRESH_EVERY,
+    SHOWN_SPAN,
+    Board,
+    Kind,
+    Panel,
+    PanelRow,
+    Query,
+)
 
 SCHEMA_VERSION: Final = 42
 
@@ -29,8 +37,8 @@ def board_json(board: Board) -> dict[str, Any]:
         "schemaVersion": SCHEMA_VERSION,
         "editable": False,
         "graphTooltip": 1,
-        "refresh": "30s",
-        "time": {"from": "now-6h", "to": "now"},
+        "refresh": REFRESH_EVERY,
+        "time": {"from": f"now-{SHOWN_SPAN}", "to": "now"},
         "timezone": "browser",
         "links": [_LINKS],
         "templating": {"list": list(_variables(board))},

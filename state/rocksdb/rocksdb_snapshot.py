@@ -10,7 +10,7 @@ from pathlib import Path
 from rocksdict import Checkpoint
 
 from idlestate.state.key_groups import KeyGroupRange
-from idlestate.state.rocksdb.rocksdb_files import TIMERS, Database
+from idlestate.state.rocksdb.rocksdb_database import TIMERS, Database
 from idlestate.state.rocksdb.rocksdb_table import plainly, scan
 from idlestate.state.row_keys import GROUP, KeyLayout
 from idlestate.state.snapshots.snapshot_files import DATABASE, SnapshotInfo, finish_folder

@@ -94,7 +94,7 @@ def run(
         **more,
     )
     rows = []
-    with mock.patch("idlestate.functions.wave_step.WAVE_COST", cost):
+    with mock.patch("idlestate.functions.hot_keys.WAVE_COST", cost):
         for batch in batches:
             tested.restart()
             rows += tested.batch([pair(each) for each in batch])

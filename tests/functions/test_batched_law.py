@@ -85,13 +85,13 @@ def check(
     forms: Sequence[Any], policy: Policy, batches: Any, delay_ms: int, *, in_order: bool
 ) -> None:
     batched, both = forms
-    with mock.patch("idlestate.functions.wave_step.WAVE_COST", 0):
+    with mock.patch("idlestate.functions.hot_keys.WAVE_COST", 0):
         waves = run(harness(both, policy, delay_ms, in_order=in_order), batches)
     assert run(harness(batched, policy, delay_ms, in_order=in_order), batches) == waves
-    with mock.patch("idlestate.functions.wave_step.WAVE_COST", 10**9):
+    with mock.patch("idlestate.functions.hot_keys.WAVE_COST", 10**9):
         alone = run(harness(both, policy, delay_ms, in_order=in_order), batches)
     assert alone == waves
-    with mock.patch("idlestate.functions.wave_step.WAVE_COST", 2):
+    with mock.patch("idlestate.functions.hot_keys.WAVE_COST", 2):
         assert run(harness(both, policy, delay_ms, in_order=in_order), batches) == waves
 
 
@@ -159,7 +159,7 @@ def test_reads_are_the_same_in_both_forms_and_in_the_model(
         watermark_ms = max(watermark_ms, highest_ms - delay_ms - 1)
     found = []
     for function, cost in ((forms[0], 2), (forms[1], 0), (forms[1], 2), (forms[1], 10**9)):
-        with mock.patch("idlestate.functions.wave_step.WAVE_COST", cost):
+        with mock.patch("idlestate.functions.hot_keys.WAVE_COST", cost):
             tested = harness(
                 function, policy, delay_ms, in_order=False, schema=READ_SCHEMA, read_when="is_read"
             )

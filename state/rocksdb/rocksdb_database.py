@@ -1,16 +1,17 @@
-"""RocksDB itself: its options, its column families, and the record of their contents."""
+"""RocksDB itself: its column families, and the record of their contents."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rocksdict import AccessType, BlockBasedOptions, Options, Rdict, WriteBatch
+from rocksdict import AccessType, Rdict, WriteBatch
 
 from idlestate.state.descriptors import StateKind
 from idlestate.state.errors import StorageError
 from idlestate.state.rocksdb.rocksdb_list import RocksDBListTable
 from idlestate.state.rocksdb.rocksdb_map import RocksDBMapTable
+from idlestate.state.rocksdb.rocksdb_options import options
 from idlestate.state.rocksdb.rocksdb_table import (
     RocksDBTable,
     bounds_of,
@@ -36,19 +37,6 @@ TABLES: dict[StateKind, type[RocksDBTable]] = {
     StateKind.LIST: RocksDBListTable,
     StateKind.MAP: RocksDBMapTable,
 }
-
-
-def options() -> Options:
-    """Options of a database and of each column family."""
-    blocks = BlockBasedOptions()
-    blocks.set_bloom_filter(10, block_based=False)
-    found = Options(raw_mode=True)
-    found.create_if_missing(create_if_missing=True)
-    found.create_missing_column_families(create_missing_cfs=True)
-    found.set_block_based_table_factory(blocks)
-    found.set_max_background_jobs(2)
-    found.set_keep_log_file_num(2)
-    return found
 
 
 class Database:
