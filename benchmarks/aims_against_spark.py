@@ -52,7 +52,7 @@ class Aim:
 
 AIMS = {
     ("uniform", NOTHING_DUE): Aim(GROUP_BY, 4.0),
-    ("zipf", NOTHING_DUE): Aim(GROUP_BY, 1.25),
+    ("zipf", NOTHING_DUE): Aim(GROUP_BY, 1.4),
     ("uniform", CHURN): Aim(GROUP_BY, 2.5),
     ("zipf", CHURN): Aim(GROUP_BY, 1.0),
     ("small-uniform", NOTHING_DUE): Aim(TTL, 25.0),

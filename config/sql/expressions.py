@@ -154,7 +154,7 @@ def no_window(expression: Expression) -> None:
     if ranked is not None:
         found = expression.words.at(*names_of(ranked))
         what = f"{next(iter(names_of(ranked))).upper()} is not supported"
-        raise found.refused(what, "use ROW_NUMBER, which gives rows of the same time numbers too")
+        raise found.refused(what, "use ROW_NUMBER: rows of equal time get different numbers")
     if expression.tree.find(exp.Window):
         fix = "for deduplication, use ROW_NUMBER() OVER (...) AS n in a subquery, and WHERE n = 1"
         raise expression.words.at("over").refused("OVER is not supported here", fix)
