@@ -171,7 +171,7 @@ def test_a_sink_folder_that_can_no_longer_be_written_to(here, disk):  # noqa: F8
     assert_good(here.run())
     here.add("1.json", SECOND)
     make_read_only(disk)
-    assert_refused(here.run(), "sink results", str(disk), "cannot be created", "another path")
+    assert_refused(here.run(), "sink results", str(disk), "Read-only", "another path")
 
 
 def test_a_sink_folder_that_is_a_file(here):
