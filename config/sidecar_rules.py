@@ -1,9 +1,9 @@
 """Rules between the fields of the `sidecar` section and policies."""
 
-import ipaddress
 from collections.abc import Callable, Iterator, Mapping
 
 from idlestate.config.aggregate_text import problem_with
+from idlestate.config.loopback import is_loopback
 from idlestate.config.pipeline_rules import Raw, check_policy_name, check_renamed
 from idlestate.config.problems import Finding, listed
 from idlestate.config.sidecar_settings import Sidecar
@@ -47,14 +47,6 @@ def is_local(listen: str) -> bool:
     if listen.startswith("unix:"):
         return True
     return is_loopback(listen.rpartition(":")[0])
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is a name or address that always means this machine."""
-    try:
-        return host.lower() == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _check_ports(sidecar: Raw) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from idlestate._without_pandas import without_pandas
 from idlestate.config.plurals import counted
 from idlestate.service.advise_command import advise
 from idlestate.service.click_stream import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
@@ -198,7 +199,8 @@ def serve(file: Path, allow_shrink: bool, while_input_is_open: bool) -> None:
     Example:
       idlestate serve config/sidecar.yaml
     """
-    from idlestate.sidecar.server.serving import serve as serve_file
+    with without_pandas():
+        from idlestate.sidecar.server.serving import serve as serve_file
 
     sys.exit(
         serve_file(

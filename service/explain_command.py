@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from idlestate._without_pandas import without_pandas
 from idlestate.service.sidecar_commands import shows_secrets
 from idlestate.service.system_errors import os_problem
-from idlestate.service.without_pandas import without_pandas
 
 if TYPE_CHECKING:
     from idlestate.backends.shards.key_facts import Explanation

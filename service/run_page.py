@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from idlestate.backends.files.folder import Folder
+from idlestate.config.loopback import is_loopback
 from idlestate.config.pipeline_settings import Pipeline
-from idlestate.config.sidecar_rules import is_loopback
 from idlestate.errors import IdlestateError
 from idlestate.metrics.growth_log import GrowthLog
 from idlestate.metrics.history import Size

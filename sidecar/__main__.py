@@ -4,7 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from idlestate.sidecar.server.serving import serve
+from idlestate._without_pandas import without_pandas
+
+with without_pandas():
+    from idlestate.sidecar.server.serving import serve
 
 
 def main() -> int:

@@ -6,13 +6,16 @@ from base64 import b64decode
 from email.message import Message
 from http import HTTPStatus
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from idlestate.config.sidecar_rules import is_loopback
-from idlestate.config.sidecar_settings import Sidecar, Tls
+from idlestate.config.loopback import is_loopback
 from idlestate.errors import IdlestateError
 from idlestate.sidecar.protocol.certificates import take_authority, take_pair
 from idlestate.sidecar.protocol.token import read_token
 from idlestate.web.http_reply import Reply, error_reply
+
+if TYPE_CHECKING:
+    from idlestate.config.sidecar_settings import Sidecar, Tls
 
 MIN_TOKEN_CHARACTERS = 16
 _CHALLENGE = 'Bearer, Basic realm="idlestate", charset="UTF-8"'
@@ -69,7 +72,7 @@ def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Rep
     return None
 
 
-def knows_clients(control: str, settings: Sidecar) -> bool:
+def knows_clients(control: str, settings: "Sidecar") -> bool:
     """Whether the control plane is open only to the sidecar's own user, or to clients with a token
     or a certificate.
 
@@ -100,7 +103,7 @@ def _bearer(authorization: str) -> str:
         return ""
 
 
-def http_tls(tls: Tls | None) -> ssl.SSLContext | None:
+def http_tls(tls: "Tls | None") -> ssl.SSLContext | None:
     """The TLS context of the control plane.
 
     Raises:

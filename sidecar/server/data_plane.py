@@ -12,12 +12,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import flight
 
-from idlestate.config.sidecar_settings import Tls
 from idlestate.sidecar.protocol.call_table import CallTable
 from idlestate.sidecar.protocol.connection import ERROR
 from idlestate.sidecar.protocol.errors import SidecarError
@@ -25,6 +24,9 @@ from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.server.access_control import AccessError, TokenFile
 from idlestate.web.listen_error import MAX_SOCKET_PATH
 from idlestate.web.unix_socket import make_way
+
+if TYPE_CHECKING:
+    from idlestate.config.sidecar_settings import Tls
 
 _HALF_S = 2.0
 """At the end, incomplete calls and answers are waited for this long."""
@@ -45,7 +47,7 @@ class DataPlane(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow carri
     """
 
     def __init__(
-        self, listen: str, calls: CallTable, token: TokenFile | None, tls: Tls | None
+        self, listen: str, calls: CallTable, token: TokenFile | None, tls: "Tls | None"
     ) -> None:
         self._calls = calls
         secrets: dict[str, Any] = {}
@@ -110,7 +112,7 @@ class _Doorkeeper(flight.ServerMiddlewareFactory):  # type: ignore[misc]
             raise flight.FlightUnauthenticatedError("unauthorized")
 
 
-def _location(listen: str, tls: Tls | None) -> str:
+def _location(listen: str, tls: "Tls | None") -> str:
     if listen.startswith("unix:"):
         path = Path(_bound(listen))
         if len(os.fsencode(path)) > MAX_SOCKET_PATH:

@@ -18,7 +18,7 @@ from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.retries import pauses_s
 from idlestate.sidecar.server.state_folder import StateFolder
 from idlestate.sidecar.workers.worker_calls import WRITING
-from idlestate.sidecar.workers.worker_process import WorkerSettings
+from idlestate.sidecar.workers.worker_settings import WorkerSettings
 
 _STOP_S = 20.0
 _ANSWER_S = 120.0

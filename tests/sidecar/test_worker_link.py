@@ -6,7 +6,7 @@ import pytest
 
 from idlestate.sidecar.protocol.errors import AwayError, BusyError, DamagedError, DoesNotFitError
 from idlestate.sidecar.protocol.message import Message
-from idlestate.sidecar.workers.worker_process import WorkerSettings
+from idlestate.sidecar.workers.worker_settings import WorkerSettings
 from idlestate.sidecar.workers.worker_supervisor import Worker
 
 SETTINGS = WorkerSettings("folder", "heap", False, 1, "inner", "unix:outer", None, None)

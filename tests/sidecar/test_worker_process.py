@@ -16,7 +16,7 @@ import pytest
 from idlestate.config.sidecar_settings import Sidecar as Settings
 from idlestate.sidecar.server.directory_lock import DirectoryLock
 from idlestate.sidecar.server.state_folder import StateFolder
-from idlestate.sidecar.workers.worker_process import WorkerSettings
+from idlestate.sidecar.workers.worker_settings import WorkerSettings
 from idlestate.sidecar.workers.worker_supervisor import Worker, WorkerEndedError, Workers
 from tests.patience import PATIENCE_S
 from tests.sidecar.sidecar_process import COMMAND, Sidecar, wait_for
@@ -63,6 +63,25 @@ def test_one_that_nobody_listens_to_ends_without_a_word(
     assert worker.stderr is not None
     assert worker.stderr.read() == b""
     worker.stderr.close()
+
+
+LOADS = """
+import sys
+import pyarrow as pa
+from idlestate.sidecar.workers.worker_process import main
+
+main()
+pa.array([1])
+print({"pandas", "pydantic"} & set(sys.modules))
+"""
+"""A worker that gets no settings, and an array."""
+
+
+def test_a_worker_loads_neither_pandas_nor_the_models_of_files() -> None:
+    """They would take it as long as all the rest."""
+    words = [sys.executable, "-c", LOADS]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    assert done.stdout == b"set()\n", done
 
 
 HANGS = """

@@ -1,4 +1,4 @@
-"""Arrow without pandas, for commands that should answer at once."""
+"""Arrow without pandas, for commands and processes that should be there at once."""
 
 import sys
 from collections.abc import Iterator
@@ -20,7 +20,8 @@ class _NoPandas(MetaPathFinder):
 def without_pandas() -> Iterator[None]:
     """Keep Arrow from importing pandas, which takes longer than to look into a checkpoint.
 
-    Arrow imports it, where it is installed, to ask whether a value is one of pandas.
+    Arrow imports it, where it is installed, to ask whether a value is one of pandas. It tries this
+    once: a process whose first array is made here never loads it.
     """
     finder = _NoPandas()
     sys.meta_path.insert(0, finder)
