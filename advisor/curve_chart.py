@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from idlestate.advisor.advice import Advice
-from idlestate.advisor.window_figures import CENSORED_SHARE, WindowFigures
+from idlestate.advisor.censored_windows import CENSORED_SHARE
+from idlestate.advisor.window_figures import WindowFigures
 from idlestate.errors import RefusedError
 from idlestate.retention.durations import duration_ms, format_duration
 

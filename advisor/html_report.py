@@ -10,6 +10,7 @@ from html import escape
 
 from idlestate.advisor import wording
 from idlestate.advisor.advice import Advice
+from idlestate.advisor.censored_windows import CENSORED_NOTE
 from idlestate.advisor.curve_chart import INKS, curve_svg
 
 _LIGHT = INKS | {"muted": "#5f6b7a"}
@@ -70,7 +71,7 @@ def _page(advice: Advice, title: str) -> Iterator[str]:
         yield "<h2>First and second half</h2>"
         yield _table(wording.halves(advice), wording.HALVES_NOTE)
     if wording.has_censored(advice):
-        yield f"<p>{escape(wording.CENSORED_NOTE)}</p>"
+        yield f"<p>{escape(CENSORED_NOTE)}</p>"
     yield "</main>\n</body>\n</html>"
 
 

@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass
 
+from idlestate.advisor.censored_windows import CENSORED_SHARE
 from idlestate.advisor.knee import Knee
 from idlestate.advisor.targets import KeyBudget, ReturningTarget
-from idlestate.advisor.window_figures import CENSORED_SHARE
 from idlestate.retention.durations import UNITS_MS, format_duration
 from idlestate.retention.policy import MIN_GAP_MS
 

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from idlestate.advisor.bisection import first_true
+from idlestate.advisor.censored_windows import is_censored
 from idlestate.advisor.event_log import EventLog
-from idlestate.advisor.window_figures import WindowFigures, is_censored
+from idlestate.advisor.window_figures import WindowFigures
 from idlestate.advisor.window_ladder import Window
 
 RETURNING_SHARES = (0.05, 0.01)

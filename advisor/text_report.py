@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from idlestate.advisor import wording
 from idlestate.advisor.advice import Advice
+from idlestate.advisor.censored_windows import CENSORED_NOTE
 
 
 def text_report(advice: Advice) -> str:
@@ -23,7 +24,7 @@ def _lines(advice: Advice) -> Iterator[str]:
         yield from _table(wording.halves(advice))
     if wording.has_censored(advice):
         yield ""
-        yield wording.CENSORED_NOTE
+        yield CENSORED_NOTE
     if advice.policy is not None:
         yield ""
         yield advice.policy.yaml

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from idlestate.advisor.censored_windows import is_censored
 from idlestate.advisor.event_log import EventLog, Extent
 from idlestate.advisor.partial_counts import LifeCounts
 from idlestate.advisor.peak import peaks
 from idlestate.advisor.window_ladder import Window
-
-CENSORED_SHARE = 3
-"""A window longer than the log's span divided by this is censored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +64,6 @@ class HalfFigures:
     idle_max_ms: int
     returning_share: float
     mean_keys: float
-
-
-def is_censored(window_ms: int, log_ms: int) -> bool:
-    """Whether a window is too long for a log to tell what comes back."""
-    return window_ms * CENSORED_SHARE > log_ms
 
 
 def figures(

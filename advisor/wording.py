@@ -4,18 +4,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from idlestate.advisor.advice import Advice
+from idlestate.advisor.censored_windows import CENSORED_MARK
 from idlestate.advisor.knee import LEAST_DISTANCE, Knee
 from idlestate.advisor.targets import ReturningTarget
-from idlestate.advisor.window_figures import CENSORED_SHARE, WindowFigures
+from idlestate.advisor.window_figures import WindowFigures
 from idlestate.config.plurals import counted
 from idlestate.retention.durations import format_duration
 from idlestate.retention.quantities import in_bytes
 
-CENSORED_MARK = "*"
-CENSORED_NOTE = (
-    f"{CENSORED_MARK} longer than 1/{CENSORED_SHARE} of the log: many keys would have come back "
-    "after its end, so fewer return here than in a job that goes on"
-)
 HALVES_NOTE = "The log is divided in two halves by rows; each is judged as a log of its own."
 _MINUTE_MS = 60_000
 

@@ -20,9 +20,9 @@ from aims_against_spark import DENSE
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.pipeline import shard_batch
 from idlestate.retention.policy import Policy
-from jobs import FULL, QUICK
 from micro import Player, Stopwatch, operator, tasks_of
 from recipes import Draw, Recipe, nothing_due
+from scale import FULL, QUICK
 
 ONE_RUN = partial(MergePolicy, dense=0)
 STEP = "advance, all shards"

@@ -26,9 +26,9 @@ from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.process_arguments import with_function
 from idlestate.retention.policy import Policy
-from jobs import FULL, QUICK
 from micro import Player, Stopwatch, operator, tasks_of
 from recipes import Draw, Recipe, nothing_due
+from scale import FULL, QUICK
 from third_events import (
     Third,
     ThirdBatched,

@@ -27,20 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from inputs import churn_of, make_input
-from jobs import (
-    CHURN,
-    FULL,
-    NOTHING_DUE,
-    PROCESSING_CHURN_BATCHES,
-    QUICK,
-    QUICK_NAMES,
-    Job,
-    all_jobs,
-)
+from jobs import CHURN, NOTHING_DUE, PROCESSING_CHURN_BATCHES, Job, all_jobs
 from process import HERE, RunFailedError, run_process
 from recipes import Windows
 from report import write_report
 from results import later_batches, result_of
+from scale import FULL, QUICK, QUICK_NAMES
 from session import CORES, HEAP
 
 ROOT = Path(__file__).resolve().parents[1]

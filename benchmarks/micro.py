@@ -36,8 +36,9 @@ from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.retention.policy import Policy
 from inputs import FILES_PER_BATCH, key_names, steady
-from jobs import CHURN, FULL, NOTHING_DUE, QUICK
+from jobs import CHURN, NOTHING_DUE
 from recipes import Draw, Recipe, churn, nothing_due
+from scale import FULL, QUICK
 
 SHARDS = 8
 _T = TypeVar("_T")

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from idlestate.metrics import exporter, names
+from idlestate.metrics import names, scrape_cache
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import OperatorMetrics
@@ -61,7 +61,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--quick", action="store_true", help="100 operators")
     given = options.parse_args()
-    exporter.CACHE_S = 0.0
+    scrape_cache.CACHE_S = 0.0
     print(f"{'operators':>10} {'series':>9} {'MB':>6} {'clock s':>8} {'processor s':>12}")
     for count in (100,) if given.quick else AIMS_S:
         every = [figures(number) for number in range(count)]

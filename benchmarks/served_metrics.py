@@ -35,8 +35,8 @@ from idlestate import serve_metrics
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.record_files import newest_copy, write_copy
 from inputs import make_input
-from jobs import FULL, QUICK
 from recipes import Draw, Recipe, Windows, nothing_due
+from scale import FULL, QUICK
 from session import LOCAL, read_events, start_session
 from tables import verdict
 from usage import Usage, threads_ms

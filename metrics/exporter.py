@@ -1,4 +1,4 @@
-"""All metrics of a process, written down at most once a second however many scrape."""
+"""All metrics of a process: asked of their sources at a scrape, which `scrape_cache` repeats."""
 
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
@@ -11,14 +11,12 @@ from prometheus_client.registry import Collector
 from idlestate.metrics import names
 from idlestate.metrics.names import MetricKind, Name
 from idlestate.metrics.samples import BucketCounts, Samples, merged
+from idlestate.metrics.scrape_cache import ScrapeCache
 from idlestate.metrics.series_cap import MAX_SERIES, SeriesCap
 from idlestate.metrics.text_format import OPENMETRICS_TYPE, PLAIN_TYPE, text_of
 from idlestate.metrics.version import VERSION
 from idlestate.timers.clock import Clock
 from idlestate.web.http_reply import Reply
-
-CACHE_S = 1.0
-"""How long a scrape is repeated as it was."""
 
 Source: TypeAlias = Callable[[int], Samples]
 """The samples at a time of the wall clock (ms)."""
@@ -38,7 +36,7 @@ class Exporter:
         self._clock = clock
         self._sources: list[Source] = []
         self._lock = RLock()
-        self._written: dict[bool, tuple[float, bytes]] = {}
+        self._cache = ScrapeCache(clock)
         self.add((names.OVERFLOWED_SERIES, names.BUILD_INFO), self._own)
 
     def add(self, of: Sequence[Name], source: Source) -> None:
@@ -60,11 +58,10 @@ class Exporter:
         """A scrape: as OpenMetrics if the Accept header has it, else as plain text."""
         openmetrics = "application/openmetrics-text" in accept
         with self._lock:  # of several scrapes at once one works, and all get the same
-            written_s, text = self._written.get(openmetrics, (-CACHE_S, b""))
-            now_s = self._clock.monotonic_s()
-            if now_s - written_s >= CACHE_S:
-                text = text_of(self.samples(), openmetrics=openmetrics)
-                self._written[openmetrics] = now_s, text
+            text = self._cache.text(
+                openmetrics=openmetrics,
+                write=lambda: text_of(self.samples(), openmetrics=openmetrics),
+            )
         return Reply(text, OPENMETRICS_TYPE if openmetrics else PLAIN_TYPE)
 
     def _own(self, _now_ms: int) -> Samples:

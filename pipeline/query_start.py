@@ -15,7 +15,8 @@ from idlestate.pipeline.checkpoint.operator_layout import (
     read_layout,
     write_layout,
 )
-from idlestate.pipeline.checkpoint.runs_folder import check_runs, claim_runs, runs_of
+from idlestate.pipeline.checkpoint.runs_folder import runs_of
+from idlestate.pipeline.checkpoint.runs_owner import check_runs, claim_runs
 from idlestate.pipeline.checkpoint.source_log import forget_unplanned
 from idlestate.pipeline.checkpoint.spark_metadata import put_paths_right
 from idlestate.pipeline.operator_spec import OperatorSpec

@@ -26,9 +26,10 @@ from idlestate.web.connections import MAX_CONNECTIONS, Connections
 from idlestate.web.http_reply import Reply, error_reply, not_allowed
 from idlestate.web.listen_error import ListenError, explain
 from idlestate.web.request_bodies import MAX_SHORT_BYTES, Uploads, refuse_body
-from idlestate.web.request_reader import RequestReader, TooLongError, discard_rest
+from idlestate.web.request_reader import RequestReader, TooLongError
 from idlestate.web.spare_descriptor import SpareDescriptor
 from idlestate.web.unix_socket import make_way
+from idlestate.web.unread_body import discard_rest
 
 LOOPBACK = "127.0.0.1"
 REQUEST_TIMEOUT_S = 4.0  # for the whole request, from the connection on

@@ -2,12 +2,8 @@
 
 import io
 import socket
-from contextlib import suppress
 from time import monotonic
-from typing import Any, Final
-
-LINGER_S: Final = 1.0
-LINGER_BYTES: Final = 1 << 20
+from typing import Any
 
 
 class TooLongError(Exception):
@@ -47,17 +43,3 @@ class RequestReader(io.RawIOBase):
         count = self._connection.recv_into(memoryview(buffer)[: self._bytes_left])
         self._bytes_left -= count
         return count
-
-
-def discard_rest(connection: socket.socket) -> None:
-    """Read the rest for a moment after an error reply: closing a connection with unread bytes
-    resets it, and the client may never see the reply.
-    """
-    ends_s, left_bytes = monotonic() + LINGER_S, LINGER_BYTES
-    # Not through TLS: the bytes are discarded.
-    with suppress(OSError):
-        socket.socket.shutdown(connection, socket.SHUT_WR)
-        while left_bytes > 0 and (left_s := ends_s - monotonic()) > 0:
-            connection.settimeout(left_s)
-            received = len(socket.socket.recv(connection, 1 << 16))
-            left_bytes -= received or left_bytes

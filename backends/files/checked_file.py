@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from idlestate.backends.files.file_blocks import (
+from idlestate.backends.runs.checked_blocks import (
+    BLOCK_BYTES,
     Checksums,
     checksum_of,
     data_bytes,
     read_table,
     wrong_blocks,
 )
-from idlestate.backends.runs.byte_source import BLOCK_BYTES
 from idlestate.backends.shards.shard_record import RunRef
 from idlestate.errors import DamagedStateError
 

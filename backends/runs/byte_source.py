@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-BLOCK_BYTES = 1 << 12
-"""What is read and checked at once: a read of less costs the same."""
 Ints = npt.NDArray[np.int64]
 
 

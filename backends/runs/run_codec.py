@@ -12,11 +12,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from struct import Struct
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from idlestate.backends.runs.byte_sink import Sink
 from idlestate.backends.runs.byte_source import Source, Whole
 from idlestate.backends.runs.row_layout import RowLayout
 from idlestate.backends.runs.run import Run
@@ -34,13 +34,6 @@ _LENGTH = Struct("<q")
 
 class RunError(DamagedStateError, ValueError):
     """A run cannot be read: it is damaged, or of another version or schema."""
-
-
-class Sink(Protocol):
-    """What can be written to."""
-
-    def write(self, data: memoryview, /) -> object:
-        """Take in some bytes."""
 
 
 def encode_run(segments: Iterable[Segment], schema: TableSchema, policy: Policy, sink: Sink) -> int:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.bloom_filter import Filter
-from idlestate.backends.runs.byte_source import BLOCK_BYTES, Ints
+from idlestate.backends.runs.byte_source import Ints
+from idlestate.backends.runs.checked_blocks import BLOCK_BYTES
 from idlestate.backends.runs.due_index import STRIDE, DueIndex
 from idlestate.backends.runs.row_layout import RowLayout
 from idlestate.backends.runs.rows import Rows

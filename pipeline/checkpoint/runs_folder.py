@@ -1,21 +1,14 @@
 """The folder of an operator's runs: in its checkpoint, or elsewhere.
 
-Elsewhere, each checkpoint has its own folder, whose name is in its layout. `idlestate.json` in this
-folder names the checkpoint: a copy of the checkpoint must not use the same folder, because each
-would remove files that the other needs.
+Elsewhere, each checkpoint has its own folder, whose name is in its layout (`runs_owner`).
 """
 
-import json
-import uuid
-from dataclasses import replace
 from pathlib import Path
 
 from idlestate.backends.files.folder import Folder
 from idlestate.config.url_secrets import holds_secret, without_secrets
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, layout_path, read_layout
-
-_OWNER = "idlestate.json"
 
 
 def runs_place(uid: str, runs: str) -> str:
@@ -45,45 +38,6 @@ def runs_of(checkpoint: Folder, uid: str, layout: OperatorLayout) -> Folder:
     return Folder(layout.runs).below(layout.runs_folder)
 
 
-def claim_runs(checkpoint: Folder, uid: str, layout: OperatorLayout) -> OperatorLayout:
-    """Create a unique folder elsewhere, and note its checkpoint there.
-
-    Raises:
-        StoreError: the place cannot be reached.
-    """
-    layout = replace(layout, runs_folder=f"{uid}-{uuid.uuid4().hex}")
-    _note_owner(checkpoint, uid, runs_of(checkpoint, uid, layout))
-    return layout
-
-
-def check_runs(checkpoint: Folder, uid: str, layout: OperatorLayout) -> None:
-    """Refuse to continue if runs elsewhere are missing, or belong to another checkpoint too.
-
-    Raises:
-        RefusedError: with the place.
-        StoreError: the place cannot be reached.
-    """
-    if layout.runs is None:
-        return
-    runs = runs_of(checkpoint, uid, layout)
-    if not runs.exists(_OWNER):
-        raise RefusedError(
-            f"operator {uid!r} of checkpoint {checkpoint} keeps its runs in {runs}, and there is "
-            f"no {_OWNER}: the folder is gone, or {layout.runs} now is another place; bring it "
-            "back, or start with a new checkpoint folder (and new sink folders)"
-        )
-    owner = json.loads(runs.read(_OWNER))["checkpoint"]
-    if owner == checkpoint.shown("").rstrip("/"):
-        return
-    if Folder(owner).exists(layout_path(uid)):
-        raise RefusedError(
-            f"the runs in {runs} belong to checkpoint {owner}, of which {checkpoint} is a copy: "
-            "each would remove what the other needs; remove one of them, and to keep both copy "
-            f"the runs too and write their place into the copy's {layout_path(uid)}"
-        )
-    _note_owner(checkpoint, uid, runs)
-
-
 def remove_runs(checkpoint: Folder) -> None:
     """Remove the runs that a checkpoint keeps elsewhere; call it before removing the checkpoint.
 
@@ -95,8 +49,3 @@ def remove_runs(checkpoint: Folder) -> None:
             layout = read_layout(checkpoint, uid)
             if layout.runs is not None:
                 runs_of(checkpoint, uid, layout).remove_all()
-
-
-def _note_owner(checkpoint: Folder, uid: str, runs: Folder) -> None:
-    owner = {"checkpoint": checkpoint.shown("").rstrip("/"), "operator": uid}
-    runs.replace(_OWNER, json.dumps(owner, indent=1).encode())

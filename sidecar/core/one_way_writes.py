@@ -1,8 +1,8 @@
 """One-way writes of any client: numbered by their writer, each counted once.
 
-A write is applied at once, unless a batch of the owner query is open. Then it waits, durably, in
-the inbox `i/<uid>/<number>`. At the batch border, all waiting writes are applied in order before
-the next batch opens. The state of the writer (`writer_sessions`) is stored together with the write.
+A write is applied at once, unless a batch of the owner query is open. Then it waits, durably
+(`waiting_writes`). At the batch border, all waiting writes are applied in order before the next
+batch opens. The state of the writer (`writer_sessions`) is stored together with the write.
 
 A write that was valid when it was accepted may no longer be after the batch, for example because a
 sum would now overflow. It was acknowledged, no client waits for an answer, and the query must
@@ -16,14 +16,13 @@ from idlestate.sidecar.core.operator_state import OperatorState
 from idlestate.sidecar.core.quarantined_writes import QuarantinedWrites
 from idlestate.sidecar.core.shard_work import Edit, Given, Going
 from idlestate.sidecar.core.table_edits import KINDS
+from idlestate.sidecar.core.waiting_writes import keep_waiting
 from idlestate.sidecar.core.writer_sessions import Writer, Writers
 from idlestate.sidecar.protocol.declaration import check_name
-from idlestate.sidecar.protocol.errors import BusyError, DoesNotFitError
+from idlestate.sidecar.protocol.errors import DoesNotFitError
 from idlestate.sidecar.protocol.input_rows import of_today
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.stores.store import Changes
-
-MAX_WAITING_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,13 @@ class DirectWrites:
                 self.drain()
                 keep = partial(self._apply, edit, now_ms)
             else:
-                keep = partial(self._put_by, write, edit.rows(), now_ms)
+                header = {
+                    "writer": write.writer,
+                    "seq": write.seq,
+                    "kind": write.kind,
+                    "t_ms": now_ms,
+                }
+                keep = partial(keep_waiting, self._state, header, edit.rows())
             self._writers.save(write.writer, after, keep)
         return True
 
@@ -147,21 +152,6 @@ class DirectWrites:
             except DoesNotFitError as error:
                 self.quarantined.add(self._state, key, message, str(error))
             del self._state.waiting[key]
-
-    def _put_by(self, write: Write, rows: bytes, now_ms: int, changes: Changes) -> None:
-        record = self._state.record
-        assert record.open is not None
-        if sum(self._state.waiting.values()) + len(rows) > MAX_WAITING_BYTES:
-            raise BusyError(
-                f"operator {self._state.uid!r}: {MAX_WAITING_BYTES >> 20} MB of writes wait for "
-                f"batch {record.open.batch_id} of its query to be committed; is the query running?"
-            )
-        header = {"writer": write.writer, "seq": write.seq, "kind": write.kind, "t_ms": now_ms}
-        value = Message(header, (rows,)).encode()
-        key = f"i/{self._state.uid}/{record.next_entry:020}"
-        after = replace(record, next_entry=record.next_entry + 1)
-        self._state.save(after, values={key: value, **changes})
-        self._state.waiting[key] = len(value)
 
     def _apply(self, edit: Edit, now_ms: int, changes: Changes) -> None:
         state, record = self._state, self._state.record

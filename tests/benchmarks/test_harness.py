@@ -104,7 +104,7 @@ def test_ratio_is_to_the_peer_of_the_same_suite_and_told_as_reached_or_missed(
     wanted["uniform/retain-processing/nothing-due"] = 1000
     found = [
         results.result_of(job, [a_run(job, wanted[job.name])])
-        for job in jobs.all_jobs(jobs.QUICK)
+        for job in jobs.all_jobs(bench("scale").QUICK)
         if job.name in wanted
     ]
     assert [report.ratio(each, found) for each in found] == [1, 10, 2]
@@ -118,7 +118,7 @@ def test_every_aim_is_judged_in_a_suite_that_runs_its_peer(
     bench: Callable[[str], ModuleType],
 ) -> None:
     aims, jobs, results, report = map(bench, ("aims_against_spark", "jobs", "results", "report"))
-    everything = jobs.all_jobs(jobs.FULL)
+    everything = jobs.all_jobs(bench("scale").FULL)
     for suite, case in aims.AIMS:
         if suite in jobs.SPARSE_SUITES:  # these are compared with one another too
             continue
@@ -135,9 +135,8 @@ def test_joins_tell_their_rows_and_whether_their_state_is_flat(
     bench: Callable[[str], ModuleType],
 ) -> None:
     jobs, results, report = bench("jobs"), bench("results"), bench("report")
-    (job,) = (
-        each for each in jobs.all_jobs(jobs.QUICK) if each.name == "interval-join/join/within"
-    )
+    every = jobs.all_jobs(bench("scale").QUICK)
+    (job,) = (each for each in every if each.name == "interval-join/join/within")
     run = a_run(job, 100)
     first = job.recipe.prelude + job.warm_up
     text = report.write_report([results.result_of(job, [run])], {}, "a machine")
@@ -185,7 +184,7 @@ def test_sparse_batches_are_compared_over_sizes_and_with_the_peer(
         "sparse-large/retain-event/nothing-due": (140, {"stored_rows": 16}),
     }
     found = []
-    for job in (job for job in jobs.all_jobs(jobs.QUICK) if job.name in wanted):
+    for job in (job for job in jobs.all_jobs(bench("scale").QUICK) if job.name in wanted):
         batch_ms, changed = wanted[job.name]
         run = a_run(job, batch_ms, loads=job.recipe.loads)
         if changed:
@@ -205,7 +204,7 @@ def test_two_executors_are_held_to_equal_shares_and_little_more_processor_time(
 ) -> None:
     jobs, results, report = bench("jobs"), bench("results"), bench("report")
     found = []
-    for job in (job for job in jobs.all_jobs(jobs.QUICK) if job.suite == "executors"):
+    for job in (job for job in jobs.all_jobs(bench("scale").QUICK) if job.suite == "executors"):
         count = int(job.case[0])
         run = a_run(job, 100) | {
             "shards": [SHARD],

@@ -18,7 +18,7 @@ from idlestate import Policy, retain, serve_metrics
 from idlestate.backends.files.folder import Folder
 from idlestate.config.problems import ConfigError
 from idlestate.errors import RefusedError
-from idlestate.metrics import exporter, names, sidecar_metrics, spark_metrics
+from idlestate.metrics import names, scrape_cache, sidecar_metrics, spark_metrics
 from idlestate.metrics.history import History, HistoryFile
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.pipeline.serve_metrics import ServedMetrics
@@ -49,7 +49,7 @@ def feed(tmp_path: Path) -> Feed:
 
 @pytest.fixture
 def served(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedMetrics]:
-    monkeypatch.setattr(exporter, "CACHE_S", 0.0)
+    monkeypatch.setattr(scrape_cache, "CACHE_S", 0.0)
     with serve_metrics(spark, 0) as served:
         yield served
 

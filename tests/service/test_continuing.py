@@ -4,7 +4,7 @@ import pytest
 
 from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import load_config
-from idlestate.metrics import exporter, names
+from idlestate.metrics import names, scrape_cache
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.service.job import Job
@@ -104,7 +104,7 @@ def test_a_run_counts_what_it_did_although_no_progress_arrives(
 def test_what_is_served_is_what_is_kept(here: CommandLine, spark, monkeypatch):
     for number, lines in enumerate((MORNING, NOON, EVENING, NIGHT)):
         here.add(f"{number}.json", lines)
-    monkeypatch.setattr(exporter, "CACHE_S", 0.0)
+    monkeypatch.setattr(scrape_cache, "CACHE_S", 0.0)
     job = Job(load_config(here.write()), "clicks")
     urls: list[str] = []
     scrapes: list[dict[str, float]] = []

@@ -13,10 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from idlestate.backends.runs.byte_source import BLOCK_BYTES
-from idlestate.backends.runs.run_codec import Sink
+from idlestate.backends.runs.byte_sink import Sink
 from idlestate.config.plurals import counted
 
+BLOCK_BYTES = 1 << 12
+"""What is read and checked at once: a read of less costs the same."""
 _ENTRY = np.dtype("<u8")
 Checksums = npt.NDArray[np.uint64]
 Buffer: TypeAlias = bytes | memoryview | pa.Buffer

@@ -7,9 +7,13 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.files.checked_file import CheckedFile
-from idlestate.backends.files.file_blocks import BlockWriter, data_bytes, what_is_wrong
 from idlestate.backends.files.local_file import LocalBytes
-from idlestate.backends.runs.byte_source import BLOCK_BYTES
+from idlestate.backends.runs.checked_blocks import (
+    BLOCK_BYTES,
+    BlockWriter,
+    data_bytes,
+    what_is_wrong,
+)
 from idlestate.backends.shards.shard_record import RunRef
 from idlestate.errors import DamagedStateError
 
