@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.sidecar.kinds_of_worlds import SHORT_AND_LONG_KINDS
 from tests.sidecar.sidecar_process import Sidecar
-from tests.sidecar.sidecar_world import KINDS, World
+from tests.sidecar.sidecar_world import World
 
 LIMIT_S = 600
 
@@ -53,7 +54,7 @@ def no_hang() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=SHORT_AND_LONG_KINDS)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made = World(request.param, tmp_path / "state")
     yield made

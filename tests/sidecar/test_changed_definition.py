@@ -27,8 +27,8 @@ from tests.sidecar.changing_operator import (
     lives,
     unowned,
 )
+from tests.sidecar.kinds_of_worlds import SHORT_AND_LONG_KINDS
 from tests.sidecar.sidecar_world import (
-    KINDS,
     RULE,
     TEXTS,
     UID,
@@ -36,7 +36,7 @@ from tests.sidecar.sidecar_world import (
 )
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=SHORT_AND_LONG_KINDS)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     yield from unowned(request.param, tmp_path / "state")
 

@@ -17,9 +17,9 @@ from idlestate.sidecar.core.operator_record import Owner
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 from idlestate.sidecar.protocol.worker_ranges import range_of
 from tests.sidecar.changing_operator import POLICY, add, crash, declaration, lives, unowned
+from tests.sidecar.kinds_of_worlds import SHORT_AND_LONG_KINDS
 from tests.sidecar.sidecar_world import (
     CHECKPOINT,
-    KINDS,
     PARTITIONS,
     QUERY,
     RULE,
@@ -30,7 +30,7 @@ from tests.sidecar.sidecar_world import (
 )
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=SHORT_AND_LONG_KINDS)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     yield from unowned(request.param, tmp_path / "state")
 

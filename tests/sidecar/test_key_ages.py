@@ -14,13 +14,14 @@ from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
 from tests.reference import Rule
-from tests.sidecar.sidecar_world import KEYS, KINDS, World, batch
+from tests.sidecar.kinds_of_worlds import SHORT_AND_LONG_KINDS
+from tests.sidecar.sidecar_world import KEYS, World, batch
 
 MINUTE_MS = 60_000
 RULE = Rule(idle_min_ms=50 * MINUTE_MS, idle_max_ms=26 * 60 * MINUTE_MS, remember_ms=10**10)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=SHORT_AND_LONG_KINDS)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made = World(request.param, tmp_path / "state", RULE)
     yield made

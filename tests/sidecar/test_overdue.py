@@ -16,13 +16,14 @@ from tests.backends.test_law import batch as events
 from tests.patience import PATIENCE_S
 from tests.reference import Rule
 from tests.sidecar.expiry_lag import lag_ms
+from tests.sidecar.kinds_of_worlds import SHORT_AND_LONG_KINDS
 from tests.sidecar.sidecar_process import OPERATOR, UID, wait_for
-from tests.sidecar.sidecar_world import KEYS, KINDS, RULE, World, batch
+from tests.sidecar.sidecar_world import KEYS, RULE, World, batch
 from tests.sidecar.test_law import Sidecar
 from tests.sidecar.test_workers import metric, rows_of
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=SHORT_AND_LONG_KINDS)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made = World(request.param, tmp_path / "state")
     yield made

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.reference import Record, Rule
-from tests.sidecar.sidecar_world import KINDS, RULE, World, batch
+from tests.sidecar.kinds_of_worlds import SHORT_AND_LONG_KINDS
+from tests.sidecar.sidecar_world import RULE, World, batch
 
 BOTH = replace(RULE, update="on_read_and_write")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SHORT_AND_LONG_KINDS)
 @pytest.mark.parametrize("rule", [RULE, BOTH, replace(BOTH, ttl_ms=220)])
 def test_reads_do_what_the_rule_says_of_reads(tmp_path: Path, kind: str, rule: Rule) -> None:
     world = World(kind, tmp_path / "state", rule)
@@ -34,7 +35,7 @@ def test_reads_do_what_the_rule_says_of_reads(tmp_path: Path, kind: str, rule: R
     world.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SHORT_AND_LONG_KINDS)
 def test_a_read_while_a_batch_is_open_counts_at_its_border(tmp_path: Path, kind: str) -> None:
     world = World(kind, tmp_path / "state", BOTH)
     world.write("w", 0, "add", [("a", 1)])

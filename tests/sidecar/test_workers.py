@@ -58,7 +58,7 @@ def play(sidecar: Sidecar) -> list[dict[str, Any]]:
         return found_in(client, 2 * LARGE)
 
 
-@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("backend", ["heap", pytest.param("rocksdb", marks=pytest.mark.long)])
 def test_results_are_those_of_one_process(made: Any, backend: str) -> None:
     alone, spread = made(backend=backend), made(backend=backend, workers=2)
     expected = play(alone.start())
@@ -102,7 +102,7 @@ def test_a_worker_that_dies_is_started_again_while_the_other_goes_on(made: Any) 
         wait_for(lambda: sidecar.ask("/readyz")[0] == 200)
 
 
-@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.long), "rocksdb"])
 def test_kills_of_workers_lose_and_double_no_write(made: Any, backend: str) -> None:
     sidecar = made(backend=backend, workers=2).start()
     failed: list[BaseException] = []
@@ -138,7 +138,7 @@ def test_kills_of_workers_lose_and_double_no_write(made: Any, backend: str) -> N
     assert sidecar.stop() == 0
 
 
-@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("backend", ["heap", pytest.param("rocksdb", marks=pytest.mark.long)])
 def test_another_number_of_workers_finds_everything(made: Any, backend: str) -> None:
     short = {UID: OPERATOR, "short": OPERATOR | {"policy": "short"}}
     sidecar = made(backend=backend, operators=short, sweep_every="20ms").start()
