@@ -16,6 +16,12 @@ def keep_waiting(
 ) -> None:
     """Put a write into the inbox of an operator with an open batch; under the lock.
 
+    Args:
+        state: the operator's state.
+        header: writer, seq, kind and t_ms (milliseconds) of the write.
+        rows: its rows as an Arrow stream.
+        changes: what is stored together with it, such as the state of its writer.
+
     Raises:
         BusyError: too many writes wait for the batch.
     """

@@ -24,7 +24,7 @@ def main() -> int:
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     with without_pandas():
-        from idlestate.sidecar.workers.worker_serving import run  # noqa: PLC0415 - so it is here
+        from idlestate.sidecar.workers.worker_serving import run  # noqa: PLC0415 - loads Arrow
     line = sys.stdin.buffer.readline()
     if not line:
         return 1  # the parent has died at once

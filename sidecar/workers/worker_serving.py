@@ -84,7 +84,7 @@ def _serve(settings: WorkerSettings, tell: Tell) -> None:
 
 
 def _certificates(fields: Mapping[str, Any]) -> "Tls":
-    # Few have certificates, and the model takes as long to load as most of a worker.
+    # The models of files take a third of a worker's start, and few have certificates.
     from idlestate.config.sidecar_settings import Tls  # noqa: PLC0415
 
     return Tls.model_validate(fields)
