@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from zipfile import ZipFile
@@ -18,10 +17,20 @@ SETTINGS = """<configuration>
 <property><name>fs.AbstractFileSystem.file.impl</name><value>QuickFiles$Context</value></property>
 </configuration>
 """
+UNUSED_JARS = (
+    *("datanucleus", "derby", "hive-beeline", "hive-cli", "hive-common", "hive-exec", "hive-jdbc"),
+    *("hive-metastore", "hive-serde", "hive-service", "hive-shims", "javax.jdo", "jdo-api", "jta"),
+    *("libfb303", "libthrift", "spark-hive"),
+    *("kubernetes", "spark-kubernetes", "vertx", "volcano", "spark-yarn"),
+    *("JLargeArrays", "JTransforms", "arpack", "blas", "breeze", "lapack", "spire"),
+    *("spark-graphx", "spark-mllib", "spark-connect", "spark-pipelines", "spark-repl"),
+    *("netty-tcnative-boringssl", "netty-transport-native-kqueue"),
+)
+"""What the names of jars start with that no test uses."""
 
 
 def quick_home(homes: Path = HOMES) -> Path:
-    """The installed pyspark's folder as links, with two differences.
+    """The installed pyspark's folder as links, with three differences.
 
     `python/lib/pyspark.zip` is missing. Spark puts it first on the path of each Python process that
     it starts: one per start of a query, and several per data source in Python. It contains no
@@ -30,16 +39,19 @@ def quick_home(homes: Path = HOMES) -> Path:
 
     `jars/quick-files.jar` has Hadoop set permissions of local files itself, instead of by one
     process per file.
+
+    Clients of Hive, Kubernetes and YARN and Spark's machine learning are missing: a JVM looks up
+    each class, and PySpark each package, in all jars.
     """
     installed = Path(pyspark.__file__).parent
-    made_of = f"{installed} {SETTINGS} {FILES.read_text()} {java_compiler()}"
+    made_of = f"{installed} {UNUSED_JARS} {SETTINGS} {FILES.read_text()} {java_compiler()}"
     home = homes / f"{pyspark.__version__}-{crc32(made_of.encode()):08x}"
     if home.exists():
         return home
     homes.mkdir(parents=True, exist_ok=True)
     making = Path(mkdtemp(dir=homes))
-    link_all(installed, making, leave_out={"jars", "python"})
-    link_all(installed / "jars", making / "jars")
+    link_all(installed, making, leave_out=("jars", "python"))
+    link_all(installed / "jars", making / "jars", leave_out=UNUSED_JARS)
     set_permissions_quickly(making / "jars")
     try:
         making.rename(home)
@@ -54,11 +66,11 @@ def java_compiler() -> str | None:
     return shutil.which("javac", path=f"{java_home}/bin" if java_home else None)
 
 
-def link_all(source: Path, target: Path, leave_out: Iterable[str] = ()) -> None:
-    """Links to what is in a folder."""
+def link_all(source: Path, target: Path, leave_out: tuple[str, ...]) -> None:
+    """Links to what is in a folder, but for names that start with one of these."""
     target.mkdir(exist_ok=True)
     for part in source.iterdir():
-        if part.name not in leave_out:
+        if not part.name.startswith(leave_out):
             (target / part.name).symlink_to(part)
 
 

@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -83,8 +84,13 @@ def place(path: Path, node: ast.stmt | ast.expr | None = None) -> str:
     return f"{path.relative_to(ROOT).as_posix()}{line}"
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(), filename=str(path))))
+
+
 def imports_of(path: Path) -> Iterator[Import]:
-    for node in ast.walk(ast.parse(path.read_text(), filename=str(path))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(alias.name, place(path, node))
@@ -281,7 +287,7 @@ def test_nothing_reads_formats_that_run_code() -> None:
         if top(module) in RUNS_CODE
     ]
     for path in python_files(*ROOMS, "src", "scripts", "benchmarks"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if (
                 isinstance(node, ast.Attribute)
                 and isinstance(node.value, ast.Name)

@@ -34,6 +34,7 @@ def newest(rows):
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_one_query_and_two_give_the_same(spark, tmp_path):  # noqa: F811
     feed = Feed(tmp_path / "clicks", CLICKS, 1)
     clicks(feed)

@@ -97,11 +97,13 @@ def pyright(folder: Path, file: str, *, fails: bool = False) -> str:
 
 
 @pytest.mark.long
+@pytest.mark.long
 @pytest.mark.parametrize("file", [JOB, FUNCTIONS])
 def test_mypy_accepts_a_job(folder: Path, file: str) -> None:
     assert "no issues found" in mypy(folder, file)
 
 
+@pytest.mark.long
 def test_mypy_sees_what_names_are(folder: Path) -> None:
     said = mypy(folder, "misuse.py", fails=True)
     assert re.search(r'Revealed type is "def \(events: pyspark\S*DataFrame', said)

@@ -23,6 +23,7 @@ COMMANDS = [
     if block.language == "console"
     for line in block.text.splitlines()
 ]
+SPARK = [pytest.mark.spark, pytest.mark.long]
 (PROGRAM,) = (block.text for block in BLOCKS if block.language == "python")
 
 
@@ -35,8 +36,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(each, marks=[pytest.mark.spark] * ("--spark" in each)) for each in COMMANDS],
-    ids=shlex.join,
+    [
+        pytest.param(each, id=shlex.join(each), marks=SPARK if "--spark" in each else ())
+        for each in COMMANDS
+    ],
 )
 def test_command_runs(
     command: list[str],

@@ -66,6 +66,7 @@ def test_advice_on_spark_equals_advice_in_memory(
     assert len(here.windows[0].held_keys) > 10
 
 
+@pytest.mark.long
 def test_nothing_stays_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     cached = spark._jsparkSession.sharedState().cacheManager()
     assert cached.isEmpty()

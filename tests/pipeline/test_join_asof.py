@@ -123,6 +123,7 @@ def test_orders_find_the_price_of_their_time(
 
 
 @pytest.mark.parametrize("backend", [pytest.param("spark", marks=pytest.mark.long), "heap"])
+@pytest.mark.long
 def test_time_goes_on_without_prices(spark: SparkSession, tmp_path: Path, backend: str) -> None:
     feeds = Feed(tmp_path / "orders", ORDERS, 1), Feed(tmp_path / "prices", PRICES, 1)
     for at in range(5):

@@ -24,6 +24,7 @@ PAIRS = [
     tuple(KEYS),
 ]
 GROUPINGS = [*((name,) for name in KEYS), *PAIRS]
+SHORT = {("k_string",), ("k_timestamp",), *PAIRS}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,13 @@ def events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
     return feed.table(spark).withColumn("k_boolean2", F.expr("k_byte > 0"))
 
 
-@pytest.mark.parametrize("keys", GROUPINGS, ids="+".join)
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param(keys, id="+".join(keys), marks=() if keys in SHORT else pytest.mark.long)
+        for keys in GROUPINGS
+    ],
+)
 def test_keys_are_grouped_as_sql_groups_them(
     spark: SparkSession, events: DataFrame, keys: tuple[str, ...]
 ) -> None:

@@ -268,6 +268,7 @@ class Reloaded:
         return {row.reason for row in expected.expired}
 
 
+@pytest.mark.long
 def test_a_running_query_and_one_started_again_follow_the_policy(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -27,14 +27,18 @@ def rows(frame: DataFrame) -> list[dict[str, Any]]:
     return sorted((row.asDict() for row in frame.drop("batch_id").collect()), key=repr)
 
 
-@pytest.mark.parametrize("idle_after", [None, "0s"])
+INTERVAL = "LEFT JOIN payments p ON o.k = p.k AND p.t BETWEEN o.t AND o.t + INTERVAL 5 MINUTES"
+AS_OF = "LEFT JOIN payments FOR SYSTEM_TIME AS OF o.t AS p ON o.k = p.k"
+
+
 @pytest.mark.parametrize(
-    "join",
+    ("join", "idle_after"),
     [
-        "LEFT JOIN payments p ON o.k = p.k AND p.t BETWEEN o.t AND o.t + INTERVAL 5 MINUTES",
-        "LEFT JOIN payments FOR SYSTEM_TIME AS OF o.t AS p ON o.k = p.k",
+        pytest.param(AS_OF, "0s", id="as of"),
+        pytest.param(INTERVAL, "0s", id="interval", marks=pytest.mark.long),
+        pytest.param(INTERVAL, None, id="interval, not idle"),
+        pytest.param(AS_OF, None, id="as of, not idle", marks=pytest.mark.long),
     ],
-    ids=["interval", "as of"],
 )
 def test_a_join_goes_on_without_rows_of_an_input_that_is_idle(
     spark: SparkSession, tmp_path: Path, join: str, idle_after: str | None

@@ -168,6 +168,7 @@ def test_repartition_is_told_and_cannot_be_rolled_back_over(ran: CommandLine, st
     assert_good(state("verify"))
 
 
+@pytest.mark.long
 def test_runs_elsewhere_are_looked_after_as_well(
     here: CommandLine, state_of: State, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from idlestate.retention.policy import TimeDomain
 from idlestate.state.runs import items_table
 from tests.golden_files import read_traces
 from tests.lengths import short_and_long
-from tests.state.golden_state import BACKENDS, Replay, has_items, may_differ, replay, runs_forward
+from tests.state.golden_state import Replay, has_items, may_differ, replay, runs_forward
 
 pytestmark = pytest.mark.golden
 
@@ -19,6 +19,22 @@ RECORDED = [
 ]
 
 
+SHARES = [("hashmap", 1), ("rocksdb", 1), ("runs", 3), ("runs", 1)]
+"""Backends, and of how many traces one is replayed: on runs, a third in the short form."""
+
+by_backend = pytest.mark.parametrize(
+    ("backend", "every"),
+    [
+        pytest.param(
+            *(backend, every),
+            id=backend if every == 1 else f"a third-{backend}",
+            marks=pytest.mark.long if (backend, every) == ("runs", 1) else (),
+        )
+        for backend, every in SHARES
+    ],
+)
+
+
 def recorded(name, backend):
     """The traces of a backend; for runs those of heap."""
     of = "hashmap" if backend == "runs" else backend
@@ -27,9 +43,9 @@ def recorded(name, backend):
 
 
 @pytest.mark.parametrize("name", RECORDED)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_golden_state(name, backend, record_property):
-    traces = recorded(name, backend)
+@by_backend
+def test_golden_state(name, backend, every, record_property):
+    traces = recorded(name, backend)[::every]
     if not traces:
         pytest.skip(f"{name} has no traces of {backend}")
     steps = sum(map(replay, traces))
@@ -39,10 +55,10 @@ def test_golden_state(name, backend, record_property):
 
 
 @pytest.mark.parametrize("name", RECORDED)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_golden_state_in_event_time(name, backend, record_property):
+@by_backend
+def test_golden_state_in_event_time(name, backend, every, record_property):
     """The same by the watermark, which never runs back; the clock says something else."""
-    traces = recorded(name, backend)
+    traces = recorded(name, backend)[::every]
     if backend == "runs" and items_table.CELL_BYTES:
         traces = [each for each in traces if not has_items(each)]  # they go through second tables
     if not traces:

@@ -147,7 +147,7 @@ def restored(kind, ttl, clock, folder):
 
 @pytest.mark.parametrize("kind", sorted(ONE_BY_ONE))
 @pytest.mark.parametrize("ttl", TTLS, ids=["no ttl", "on write", "on read"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_snapshot_is_the_state_of_its_moment(kind, ttl, seed, tmp_path):
     """Several are held at once, and finished in any order, or discarded."""
     chance, clock = random.Random(f"{kind} {seed}"), FakeClock(1_000)
