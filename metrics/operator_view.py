@@ -8,7 +8,7 @@ from idlestate.metrics.forecast import Range
 from idlestate.metrics.growth_curve import curve_figure, moment
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_age_figures import keys_due
-from idlestate.metrics.key_lookup import facts_list
+from idlestate.metrics.key_lookup_form import facts_list
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.policy_in_words import policy_in_words

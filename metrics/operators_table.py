@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 from idlestate.metrics.growth_curve import curve, in_words
 from idlestate.metrics.history import Size
-from idlestate.metrics.key_lookup import facts_list
+from idlestate.metrics.key_lookup_form import facts_list
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_view import lag, next_due
 from idlestate.retention.policy_in_words import policy_in_words

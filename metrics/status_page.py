@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element
 
 from idlestate.metrics.growth_curve import moment
 from idlestate.metrics.history import Size
-from idlestate.metrics.key_lookup import KeyAnswer, KeyLookup, as_in_urls, lookup_view
+from idlestate.metrics.key_lookup_form import KeyAnswer, KeyLookup, as_in_urls, lookup_view
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_view import operator_view
 from idlestate.metrics.operators_table import operators_table

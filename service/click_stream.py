@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from idlestate.service.click_files import ClickFolder, Recipe, write_folder
+from idlestate.service.click_folder import ClickFolder, Recipe, write_folder
 
 Ints = npt.NDArray[np.int64]
 

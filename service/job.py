@@ -29,6 +29,7 @@ from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.checkpoint.runs_folder import remove_runs
 from idlestate.pipeline.folder_sinks import FolderSinks
 from idlestate.pipeline.function_class import load_co_function, load_function
+from idlestate.pipeline.input_files import check_there, elsewhere, read_events
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.query_listener import declared
 from idlestate.pipeline.query_start import check_owner, takeover
@@ -36,7 +37,6 @@ from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.run_to_end import runs_to_end
 from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.pipeline.sidecar_attachment import drop_operator, link_of, reports_of
-from idlestate.pipeline.sources import check_there, elsewhere, read_events
 from idlestate.pipeline.worker_restarts import Restarts
 from idlestate.service.interrupts import Interrupts
 from idlestate.service.monitor import Batch, Monitor

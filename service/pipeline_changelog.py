@@ -12,13 +12,13 @@ from idlestate.config.sql.query_plan import QueryPlan, QueryRows
 from idlestate.pipeline.co_process import co_process
 from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.function_class import load_co_function, load_function
+from idlestate.pipeline.input_files import Events
 from idlestate.pipeline.join import join
 from idlestate.pipeline.join_asof import PROBES, VERSIONS, join_asof
 from idlestate.pipeline.over import over
 from idlestate.pipeline.planned_query import planned_query
 from idlestate.pipeline.process import process
 from idlestate.pipeline.retain import retain
-from idlestate.pipeline.sources import Events
 from idlestate.pipeline.two_inputs import LEFT, RIGHT
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.protocol.connection import Address

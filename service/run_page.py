@@ -9,8 +9,8 @@ from idlestate.config.pipeline_settings import Pipeline
 from idlestate.errors import IdlestateError
 from idlestate.metrics.growth_log import GrowthLog
 from idlestate.metrics.history import Size
-from idlestate.metrics.key_lookup import KeyAnswer
-from idlestate.metrics.key_on_page import answer_of
+from idlestate.metrics.key_answer import answer_of
+from idlestate.metrics.key_lookup_form import KeyAnswer
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.pipeline.checkpoint.operator_layout import read_layout

@@ -22,7 +22,7 @@ from idlestate.state.row_keys import KeyLayout
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
-from idlestate.state.snapshots.snapshot_rows import Part
+from idlestate.state.snapshots.snapshot_parts import Part
 from idlestate.state.state import Many
 from idlestate.state.state_factory import state_over
 from idlestate.state.state_schema import StateSchema

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from idlestate.metrics.history import Size
-from idlestate.metrics.key_lookup import KeyAnswer
-from idlestate.metrics.key_on_page import answer_of
+from idlestate.metrics.key_answer import answer_of
+from idlestate.metrics.key_lookup_form import KeyAnswer
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.sidecar.core.operators import Host

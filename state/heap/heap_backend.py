@@ -6,9 +6,9 @@ from pathlib import Path
 from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.cleanup import IncrementalStep
 from idlestate.state.descriptors import StateKind
+from idlestate.state.heap.dicts_or_columns import HeapTable
 from idlestate.state.heap.heap_list import HeapListTable
 from idlestate.state.heap.heap_map import HeapMapTable
-from idlestate.state.heap.heap_table import HeapTable
 from idlestate.state.heap.held_columns import Held
 from idlestate.state.heap.single_values import HeapSingleTable
 from idlestate.state.heap.timer_columns import ColumnTimerQueue, FrozenTimers
@@ -16,7 +16,7 @@ from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
-from idlestate.state.snapshots.snapshot_rows import Part, stored_parts, write_parts
+from idlestate.state.snapshots.snapshot_parts import Part, stored_parts, write_parts
 from idlestate.state.state_schema import StateSchema
 from idlestate.state.stored_record import check_restore
 from idlestate.state.table import Row, Table

@@ -13,9 +13,9 @@ import numpy as np
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.state.batch_values import Cells, Column, Stored
-from idlestate.state.heap.columns import HeapColumns
+from idlestate.state.heap.dicts_or_columns import HeapTable
 from idlestate.state.heap.frozen_rows import Front, FrozenSingles, FrozenTable
-from idlestate.state.heap.heap_table import HeapTable
+from idlestate.state.heap.value_columns import HeapColumns
 from idlestate.state.heap.values_walk import SingleWalk
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.row_keys import KeyLayout

@@ -35,7 +35,7 @@ from idlestate.state.snapshots.snapshot_files import (
     drop_draft,
     start_folder,
 )
-from idlestate.state.snapshots.snapshot_rows import stored_parts, write_parts
+from idlestate.state.snapshots.snapshot_parts import stored_parts, write_parts
 from idlestate.state.state_schema import StateSchema
 from idlestate.state.stored_record import check_record, check_restore, record_of
 from idlestate.state.table import Table

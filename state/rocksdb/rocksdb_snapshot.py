@@ -14,7 +14,7 @@ from idlestate.state.rocksdb.rocksdb_database import TIMERS, Database
 from idlestate.state.rocksdb.rocksdb_table import plainly, scan
 from idlestate.state.row_keys import GROUP, KeyLayout
 from idlestate.state.snapshots.snapshot_files import DATABASE, SnapshotInfo, finish_folder
-from idlestate.state.snapshots.snapshot_rows import Part
+from idlestate.state.snapshots.snapshot_parts import Part
 from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Row
 

@@ -31,7 +31,7 @@ from idlestate.state.runs.working_set import KEYS, WorkingSet, column
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
-from idlestate.state.snapshots.snapshot_rows import Part, stored_parts, write_parts
+from idlestate.state.snapshots.snapshot_parts import Part, stored_parts, write_parts
 from idlestate.state.state import Many
 from idlestate.state.state_schema import VERSIONS, StateSchema, check_versions
 from idlestate.state.stored_record import check_record, check_restore, record_of

@@ -34,7 +34,7 @@ from idlestate import (
 )
 from idlestate.config.loading import load_config
 from idlestate.config.pipeline_settings import Pipeline
-from idlestate.pipeline.sources import Events, read_events
+from idlestate.pipeline.input_files import Events, read_events
 from idlestate.service.spark_session import start_spark
 from idlestate.state import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 

@@ -10,7 +10,7 @@ import pytest
 from idlestate.metrics.forecast import Range
 from idlestate.metrics.growth_curve import curve_figure
 from idlestate.metrics.history import Size
-from idlestate.metrics.key_lookup import KeyAnswer, as_in_urls
+from idlestate.metrics.key_lookup_form import KeyAnswer, as_in_urls
 from idlestate.metrics.operator_figures import InputRows, OperatorFigures, Outlook
 from idlestate.metrics.operators_table import ROWS
 from idlestate.metrics.status_page import STYLE, StatusPage, Subject

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from idlestate.metrics.forecast import Range
 from idlestate.metrics.history import Size
-from idlestate.metrics.key_lookup import KeyAnswer
+from idlestate.metrics.key_lookup_form import KeyAnswer
 from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.retention.budget import Budget

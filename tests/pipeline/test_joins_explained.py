@@ -22,7 +22,7 @@ from idlestate.backends.shards.planned_removals import HORIZONS_MS
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.stream_join import JoinWork
 from idlestate.errors import RefusedError
-from idlestate.metrics.key_on_page import answer_of
+from idlestate.metrics.key_answer import answer_of
 from idlestate.pipeline.checkpoint.operator_layout import (
     OperatorLayout,
     PolicyJournal,

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from idlestate.service import click_stream
 from idlestate.service.cli import main
-from idlestate.service.click_files import DONE, ClickFolder
+from idlestate.service.click_folder import DONE, ClickFolder
 from idlestate.service.click_stream import DAY_MS, SCHEMA, START_MS, generate_clicks
 from tests.service.command_line import Said, assert_good, assert_refused
 

@@ -14,7 +14,7 @@ from idlestate import co_process, join, join_asof, over, process
 from idlestate.config.loading import parse
 from idlestate.errors import RefusedError
 from idlestate.pipeline.function_class import load_function
-from idlestate.pipeline.sources import Events
+from idlestate.pipeline.input_files import Events
 from idlestate.retention.policy import Policy
 from idlestate.service import pipeline_changelog as under_test
 from idlestate.service.cli import main

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from idlestate import sql
 from idlestate.config.loading import parse
-from idlestate.pipeline.sources import Events
+from idlestate.pipeline.input_files import Events
 from idlestate.retention.policy import Policy
 from idlestate.service.cli import main
 from idlestate.service.pipeline_changelog import pipeline_changelog

@@ -18,11 +18,11 @@ from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, TtlUpda
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.errors import SnapshotError
 from idlestate.state.heap import (
-    chains,
+    dicts_or_columns,
     frozen_rows,
     heap_keys,
-    heap_table,
     held_columns,
+    item_chains,
     single_values,
     timer_columns,
 )
@@ -44,8 +44,8 @@ TTLS = [
 def small_tables(monkeypatch):
     for module, limits in {
         single_values: {"FRONT": 8, "SMALL": 3},
-        heap_table: {"SMALL": 3, "AT_ONCE": 7, "FOLD": 3},
-        chains: {"SPARE": 8},
+        dicts_or_columns: {"SMALL": 3, "AT_ONCE": 7, "FOLD": 3},
+        item_chains: {"SPARE": 8},
         heap_keys: {"SPARE": 8},
         frozen_rows: {"AT_ONCE": 5},
         held_columns: {"PAGE": 4},

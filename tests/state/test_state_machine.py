@@ -7,7 +7,7 @@ from itertools import cycle, groupby
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from idlestate.state.heap import heap_table, single_values
+from idlestate.state.heap import dicts_or_columns, single_values
 from idlestate.state.runs import (
     items_table,
     runs_table,
@@ -39,7 +39,7 @@ RULES = [list(ttls) for _, ttls in groupby(TTLS, lambda ttl: (ttl.update_type, t
 def small_tables(monkeypatch):
     """The few keys of a machine go the way that thousands go."""
     monkeypatch.setattr(single_values, "FRONT", 2)
-    for module in (single_values, heap_table):
+    for module in (single_values, dicts_or_columns):
         monkeypatch.setattr(module, "SMALL", 3)
     monkeypatch.setattr(working_set, "MOST_ROWS", 5)
     monkeypatch.setattr(stored_rows, "AT_ONCE", 3)

@@ -3,7 +3,7 @@
 import pytest
 
 from idlestate.backends.shards.key_facts import Explanation, KeyFacts, KeyState
-from idlestate.metrics.key_on_page import answer_of
+from idlestate.metrics.key_answer import answer_of
 from idlestate.retention.policy import Policy
 
 NOW_MS = 1_790_000_000_000

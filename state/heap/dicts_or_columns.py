@@ -16,7 +16,6 @@ import numpy as np
 from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.backends.runs.byte_index import ABSENT
 from idlestate.state.batch_values import Stored
-from idlestate.state.heap.chains import HeapChains
 from idlestate.state.heap.frozen_rows import (
     Front,
     FrozenChains,
@@ -25,6 +24,7 @@ from idlestate.state.heap.frozen_rows import (
 )
 from idlestate.state.heap.heap_keys import AT_ONCE
 from idlestate.state.heap.held_columns import Held
+from idlestate.state.heap.item_chains import HeapChains
 from idlestate.state.heap.items_walk import ItemsWalk
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import KeyGroupRange
