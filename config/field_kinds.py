@@ -1,12 +1,12 @@
 """Kinds of field values: how to read a value from plain data, and its JSON Schema.
 
-A kind annotates a type: `Annotated[int, Kind(read, schema)]`. `read` takes the value in the file
-and returns the value that the program uses, or raises `refuse(what, fix)`. The kinds of
-durations and instants are in `time_kinds`, those of names, columns and paths in `text_kinds`.
+A kind annotates a type: `Annotated[int, FieldKind(read, schema)]`. `read` takes the value in the
+file and returns the value that the program uses, or raises `refuse(what, fix)`. Kinds of numbers
+are in `number_kinds`, of sizes in `size_kinds`, of durations and instants in `time_kinds`, of
+names, columns and paths in `text_kinds`.
 """
 
 import ipaddress
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from idlestate.config.aggregate_text import MOST_ROWS
 from idlestate.config.problems import nearest
 from idlestate.retention.policy import TimeDomain, UpdateType
 from idlestate.retention.shown_values import show
@@ -85,47 +84,6 @@ JoinHow = Annotated[
 OnError = Annotated[Literal["stop", "reject"], _words("stop", "reject")]
 Keep = Annotated[Literal["first", "last"], _words("first", "last")]
 Store = Annotated[Literal["rocksdb", "heap"], _words("rocksdb", "heap")]
-
-
-def _read_whole(value: object, least: int, most: int) -> int:
-    fix = f"use {least}" if least == most else f"use a whole number from {least} to {most}"
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise refuse(f"expected a whole number, found {show(value)}", fix)
-    if not least <= value <= most:
-        raise refuse(f"{show(value)} is out of range", fix)
-    return value
-
-
-def whole(least: int, most: int) -> FieldKind:
-    """Whole numbers between two bounds, both included."""
-    schema = {"type": "integer", "minimum": least, "maximum": most}
-    return FieldKind(partial(_read_whole, least=least, most=most), schema)
-
-
-def _read_frame_rows(value: object) -> int | str:
-    return value if value == _UNBOUNDED else _read_whole(value, 1, MOST_ROWS)
-
-
-_UNBOUNDED = "unbounded"
-_ROWS_SCHEMA = {
-    "anyOf": [
-        {"type": "integer", "minimum": 1, "maximum": MOST_ROWS},
-        {"enum": [_UNBOUNDED]},
-    ]
-}
-FrameRows = Annotated[int | Literal["unbounded"], FieldKind(_read_frame_rows, _ROWS_SCHEMA)]
-"""The rows of a frame of `over`, or `unbounded`."""
-
-
-def _read_share(value: object) -> float:
-    if not isinstance(value, str) or not re.fullmatch(_PERCENT, value):
-        raise refuse(f"expected a percentage, found {show(value)}", "use 0% to 100%, such as 80%")
-    return int(value.removesuffix("%")) / 100
-
-
-_PERCENT = "^(100|[1-9]?[0-9])%$"
-Share = Annotated[float, FieldKind(_read_share, {"type": "string", "pattern": _PERCENT})]
-"""A share from 0 to 1, written as a percentage."""
 
 
 def _read_flag(value: object) -> bool:

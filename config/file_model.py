@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from idlestate.config import text_kinds as text
-from idlestate.config.field_kinds import whole
+from idlestate.config.number_kinds import whole
 from idlestate.config.pipeline_settings import Pipeline, PolicyBody, Section, Selector
 from idlestate.config.sidecar_settings import Sidecar
 

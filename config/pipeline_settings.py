@@ -16,18 +16,16 @@ from idlestate.config.field_kinds import (
     Backend,
     Flag,
     Format,
-    FrameRows,
     JoinHow,
     Keep,
     NullKey,
     OnError,
     Operator,
-    Share,
     Time,
     Update,
     refuse,
-    whole,
 )
+from idlestate.config.number_kinds import FrameRows, Share, whole
 from idlestate.config.size_kinds import Size
 from idlestate.retention.budget import Budget
 from idlestate.retention.shown_values import show

@@ -7,7 +7,8 @@ from pydantic import Field
 
 from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
-from idlestate.config.field_kinds import FieldKind, Flag, Store, refuse, whole
+from idlestate.config.field_kinds import FieldKind, Flag, Store, refuse
+from idlestate.config.number_kinds import whole
 from idlestate.config.pipeline_settings import BudgetLimits, Section
 from idlestate.retention.shown_values import show
 

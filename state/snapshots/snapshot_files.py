@@ -111,6 +111,11 @@ class SnapshotInfo:
             os.fsync(file.fileno())
 
 
+def rows_file(number: int) -> str:
+    """The name of the file of a state's rows."""
+    return f"{number}.rows"
+
+
 def write_rows(path: Path, rows: Iterable[Row]) -> list[Block]:
     """Write rows in the order of their keys; return the places of the blocks."""
     blocks: list[Block] = []

@@ -10,6 +10,7 @@ from idlestate.state.snapshots.snapshot_files import (
     SnapshotInfo,
     finish_folder,
     read_rows,
+    rows_file,
     start_folder,
     write_rows,
 )
@@ -48,7 +49,7 @@ def write_parts(
     states = []
     for number, part in enumerate(parts):
         rows, keep = part.rows(info.groups), filters.get(part.name)
-        file = f"{number}.rows"
+        file = rows_file(number)
         blocks = write_rows(draft / file, keep(rows) if keep else rows)
         states.append(part.to_json() | {"file": file, "blocks": blocks})
     complete = replace(info, states=states)
