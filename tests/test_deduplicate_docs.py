@@ -18,6 +18,7 @@ ORDERS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_example_runs(tmp_path, start_in):  # noqa: F811 - the fixture, not the import
     ((language, program),) = BLOCKS

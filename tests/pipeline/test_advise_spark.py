@@ -48,7 +48,8 @@ def both(
     return advise(events, **given), advise(again, **given)
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
 def test_advice_on_spark_equals_advice_in_memory(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:

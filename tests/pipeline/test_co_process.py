@@ -124,7 +124,8 @@ def stocked(orders: DataFrame, alarms: DataFrame, **changed: Any) -> DataFrame:
     return co_process(orders, alarms, **arguments)
 
 
-@pytest.mark.parametrize("backend", [pytest.param("spark", marks=pytest.mark.long), "rocksdb"])
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["spark", "rocksdb"])
 def test_orders_and_alarms_meet_in_one_state(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:

@@ -62,14 +62,8 @@ def counted(table: pa.Table) -> Counter[Any]:
     return Counter(((row["item"],), row["order_id"], row.get("price")) for row in rows)
 
 
-@pytest.mark.parametrize(
-    "backend",
-    [
-        "heap",
-        pytest.param("spark", marks=pytest.mark.long),
-        pytest.param("rocksdb", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["heap", "spark", "rocksdb"])
 def test_orders_and_prices_meet(spark: SparkSession, tmp_path: Path, backend: str) -> None:
     orders, prices = made(2)
     feeds = Feed(tmp_path / "orders", ORDERS, 1), Feed(tmp_path / "prices", PRICES, 1)

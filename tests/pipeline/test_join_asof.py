@@ -83,7 +83,8 @@ def joined(orders: DataFrame, prices: DataFrame, **changed: Any) -> DataFrame:
     return join_asof(orders, prices, **(arguments | changed))
 
 
-@pytest.mark.parametrize("backend", ["spark", pytest.param("rocksdb", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["spark", "rocksdb"])
 def test_orders_find_the_price_of_their_time(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:
@@ -122,8 +123,8 @@ def test_orders_find_the_price_of_their_time(
     ]
 
 
-@pytest.mark.parametrize("backend", [pytest.param("spark", marks=pytest.mark.long), "heap"])
 @pytest.mark.long
+@pytest.mark.parametrize("backend", ["spark", "heap"])
 def test_time_goes_on_without_prices(spark: SparkSession, tmp_path: Path, backend: str) -> None:
     feeds = Feed(tmp_path / "orders", ORDERS, 1), Feed(tmp_path / "prices", PRICES, 1)
     for at in range(5):

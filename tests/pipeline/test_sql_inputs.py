@@ -36,7 +36,7 @@ AS_OF = "LEFT JOIN payments FOR SYSTEM_TIME AS OF o.t AS p ON o.k = p.k"
     [
         pytest.param(AS_OF, "0s", id="as of"),
         pytest.param(INTERVAL, "0s", id="interval", marks=pytest.mark.long),
-        pytest.param(INTERVAL, None, id="interval, not idle"),
+        pytest.param(INTERVAL, None, id="interval, not idle", marks=pytest.mark.long),
         pytest.param(AS_OF, None, id="as of, not idle", marks=pytest.mark.long),
     ],
 )

@@ -35,11 +35,6 @@ DELAY_MS = 19_000
 BEGIN = datetime(2024, 5, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("user", pa.string()), ("shop", pa.int32()), ("at", TIMESTAMP)])
 TEXTS = {"n": "count", "least": "min(shop)"}
-BACKENDS = [
-    "spark",
-    pytest.param("rocksdb", marks=pytest.mark.long),
-    pytest.param("heap", marks=pytest.mark.long),
-]
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +89,8 @@ def spans(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["spark", "rocksdb", "heap"])
 def test_windows_equal_those_of_the_reference_over_restarts(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:

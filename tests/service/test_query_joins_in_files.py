@@ -104,6 +104,7 @@ def test_a_query_gives_the_rows_of_the_python_form(
     assert any(row["paid"] is not None for row in shown(found))
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_file_whose_query_is_a_join(
     here: CommandLine, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
