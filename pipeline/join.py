@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from idlestate.backends.shards.join_rows import JOIN_SIDE
+from idlestate.backends.shards.state_rows_of_joins import JOIN_SIDE
 from idlestate.backends.shards.stream_join import HOW, Between, JoinWork, StreamJoin, stream_join
 from idlestate.config.unbounded_growth import unbounded_warning
 from idlestate.pipeline.arguments import Arguments, ColumnArgument

@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql.types import BooleanType, StructType, TimestampNTZType, TimestampType
 
 from idlestate.backends.runs.keys import is_key_type
+from idlestate.backends.shards.emitted_rows import EmitsRows
 from idlestate.backends.shards.operator_kind import OperatorKind
-from idlestate.backends.shards.record_rows import EmitsRows
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.config.aggregate_text import AggregateError

@@ -14,7 +14,7 @@ from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
 from idlestate.backends.shards.changelog_rows import of_batch
-from idlestate.backends.shards.record_rows import ROWS_PER_CELL
+from idlestate.backends.shards.emitted_rows import ROWS_PER_CELL
 from idlestate.backends.shards.row_counts import RowCounts, RowsByInput
 from idlestate.backends.shards.run_place import RunPlace
 from idlestate.backends.shards.shard_record import ShardRecord

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.rows import Rows
+from idlestate.backends.shards.emitted_rows import EmitsRows, record_schema
 from idlestate.backends.shards.function_state import FunctionState
-from idlestate.backends.shards.record_rows import EmitsRows, record_schema
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy

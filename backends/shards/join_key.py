@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from idlestate.backends.runs.keys import Keys, are_equal, take_keys
-from idlestate.backends.shards.join_rows import SIDES
 from idlestate.backends.shards.shard_table import ShardTable
+from idlestate.backends.shards.state_rows_of_joins import SIDES
 from idlestate.retention.policy import FOREVER_MS, Policies
 from idlestate.retention.rules import Reason, is_due
 

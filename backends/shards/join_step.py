@@ -14,10 +14,10 @@ from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards import keys_seen_sketch
 from idlestate.backends.shards.changelog_rows import change_schema
+from idlestate.backends.shards.emitted_rows import ROWS_PER_CELL
 from idlestate.backends.shards.join_matches import Matches, are_matched, distinct, matches
 from idlestate.backends.shards.join_side import JoinSide, Loose
 from idlestate.backends.shards.key_counts import KeyCounts
-from idlestate.backends.shards.record_rows import ROWS_PER_CELL
 from idlestate.backends.shards.shard_record import OPEN
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.steps_by_key import Steps

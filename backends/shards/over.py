@@ -17,8 +17,8 @@ from idlestate.backends.runs.fields import Field, join, take
 from idlestate.backends.runs.table_schema import Column, KeyColumns
 from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.aggregation import Aggregation
+from idlestate.backends.shards.emitted_rows import EmitsRecords
 from idlestate.backends.shards.frames import WHOLE_LIFE, Frame, FrameUnit, row_order
-from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.config.aggregate_text import Call
 from idlestate.retention.lives import DividedLives
 

@@ -23,11 +23,11 @@ from idlestate.backends.runs.table_schema import Reader, TableSchema
 from idlestate.backends.shards import held_rows, keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.changelog_rows import Changes, change_rows
 from idlestate.backends.shards.early_results import first_shown, showing_time_ms
+from idlestate.backends.shards.emitted_rows import EmitsRecords, record_rows
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.life_columns import life_columns
 from idlestate.backends.shards.operator_kind import LifeKind
-from idlestate.backends.shards.record_rows import EmitsRecords, record_rows
 from idlestate.backends.shards.shard_record import HELD, LIVES, OPEN, REMEMBERED
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec

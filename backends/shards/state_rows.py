@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.table_runs import LOWEST_HASH
-from idlestate.backends.shards import join_rows
+from idlestate.backends.shards import state_rows_of_joins
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.retention.policy import Policies
 
@@ -31,5 +31,5 @@ def some_rows(
         most_rows: about how many rows.
     """
     if table.spec.is_of_sides:
-        return join_rows.some_rows(table, policies, since, most_rows)
+        return state_rows_of_joins.some_rows(table, policies, since, most_rows)
     return table.some_lives(policies[0], since, most_rows)

@@ -15,9 +15,9 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field, join, slice_field, take
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import Keys, find_distinct, take_keys
+from idlestate.backends.shards.emitted_rows import EmitsRecords
 from idlestate.backends.shards.extremes import order_keys
 from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
-from idlestate.backends.shards.record_rows import EmitsRecords
 from idlestate.backends.shards.table_spec import TableSpec
 
 Ints = npt.NDArray[np.int64]

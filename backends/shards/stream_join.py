@@ -23,7 +23,7 @@ from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
 from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.aggregates import Aggregate, bind
-from idlestate.backends.shards.record_rows import EmitsRows
+from idlestate.backends.shards.emitted_rows import EmitsRows
 from idlestate.backends.shards.shard_record import (
     MATCHED,
     OPEN,

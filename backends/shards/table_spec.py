@@ -11,10 +11,10 @@ from idlestate.backends.runs.sweeps import timed
 from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
 from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.aggregates import Aggregate
+from idlestate.backends.shards.emitted_rows import EmitsRows
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
 from idlestate.backends.shards.own_accumulator import Classes, OwnAccumulator
-from idlestate.backends.shards.record_rows import EmitsRows
 from idlestate.backends.shards.shard_record import HELD, OPEN, REMEMBERED
 from idlestate.backends.shards.stream_join import StreamJoin
 from idlestate.retention.lives import Lives

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.runs.key_hashes import hash_keys
+from idlestate.backends.shards.emitted_rows import ROWS_PER_CELL
 from idlestate.backends.shards.packet_codec import decode_packet, encode_packet
-from idlestate.backends.shards.record_rows import ROWS_PER_CELL
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.stream_join import stream_join
 from idlestate.backends.shards.table_spec import TableSpec

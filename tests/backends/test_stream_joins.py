@@ -10,9 +10,9 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.definition_change import compare_definitions
+from idlestate.backends.shards.emitted_rows import ROWS_PER_CELL
 from idlestate.backends.shards.join_matches import JoinRows, matches
 from idlestate.backends.shards.join_step import apply_join
-from idlestate.backends.shards.record_rows import ROWS_PER_CELL
 from idlestate.backends.shards.shard_record import RIGHT
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.state_rows import rows_in_state

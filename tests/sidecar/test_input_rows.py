@@ -43,6 +43,14 @@ class Lines:
         return answer
 
 
+alone_and_spread = pytest.mark.parametrize(
+    "world",
+    [pytest.param("heap", marks=pytest.mark.long), "heap in 2 ranges"],
+    indirect=True,
+)
+"""Of tests with many rows."""
+
+
 @pytest.fixture
 def lines(world: World, monkeypatch: pytest.MonkeyPatch) -> Lines:
     made = Lines(world)
@@ -94,7 +102,7 @@ def test_rows_are_the_same_in_whatever_form_they_come(client: SidecarClient, for
     assert totals(client) == {}
 
 
-@pytest.mark.parametrize("world", ["heap", "heap in 2 ranges"], indirect=True)
+@alone_and_spread
 @pytest.mark.parametrize("form", ["dictionary", "views"])
 def test_a_small_part_of_much_is_a_small_call(client: SidecarClient, form: str) -> None:
     """The values behind codes and views travel only where they are meant."""
@@ -104,7 +112,7 @@ def test_a_small_part_of_much_is_a_small_call(client: SidecarClient, form: str) 
     assert totals(client, part) == {key * 4: 1 for key in MANY[5:15]}
 
 
-@pytest.mark.parametrize("world", ["heap", "heap in 2 ranges"], indirect=True)
+@alone_and_spread
 def test_each_asked_key_has_its_row_in_the_order_asked(client: SidecarClient) -> None:
     for rows in (pa.table({"k": MANY}).slice(0, 100_000), pa.table({"k": MANY}).slice(100_000)):
         client.add_many(rows.append_column("v", pa.array([1] * 100_000)))
@@ -117,7 +125,7 @@ def test_each_asked_key_has_its_row_in_the_order_asked(client: SidecarClient) ->
         assert found.schema.metadata == {b"batch_id": b"-1"}
 
 
-@pytest.mark.parametrize("world", ["heap", "heap in 2 ranges"], indirect=True)
+@alone_and_spread
 @pytest.mark.parametrize("count", [1, len(MANY)])
 def test_columns_that_would_not_be_kept_are_refused_by_name(
     client: SidecarClient, count: int
@@ -297,7 +305,7 @@ def test_who_tries_a_number_again_and_again_has_it_waiting_once(
     assert totals(client, {"k": ["a"]}) == {"a": 2}
 
 
-@pytest.mark.parametrize("world", ["heap", "heap in 2 ranges"], indirect=True)
+@alone_and_spread
 @pytest.mark.parametrize("is_open", [False, True])
 def test_too_many_rows_in_one_call_are_refused_whether_a_batch_is_open_or_not(
     client: SidecarClient, world: World, monkeypatch: pytest.MonkeyPatch, is_open: bool
