@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.shard_record import ShardRecord

@@ -29,11 +29,11 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.files import run_files
-from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.files.checked_file import Span
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_cache import PLACE_VARIABLE, local_cache
 from idlestate.backends.files.remote_file import FarBytes
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.shard_record import OPEN, ShardRecord

@@ -6,7 +6,6 @@ are in `number_kinds`, of sizes in `size_kinds`, of durations and instants in `t
 names, columns and paths in `text_kinds`.
 """
 
-import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -93,18 +92,3 @@ def _read_flag(value: object) -> bool:
 
 
 Flag = Annotated[bool, FieldKind(_read_flag, {"type": "boolean"})]
-
-
-def _read_address(value: object) -> str:
-    fix = "use 127.0.0.1 for this machine only, or 0.0.0.0 for all networks"
-    if not isinstance(value, str):
-        raise refuse(f"expected an IP address, found {show(value)}", fix)
-    try:
-        ipaddress.ip_address("127.0.0.1" if value == "localhost" else value)
-    except ValueError as error:
-        raise refuse(f"{show(value)} is not an IP address", fix) from error
-    return value
-
-
-Address = Annotated[str, FieldKind(_read_address, {"type": "string", "minLength": 2})]
-"""An IP address to listen on, or `localhost`."""

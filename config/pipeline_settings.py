@@ -12,7 +12,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
 from idlestate.config.field_kinds import (
-    Address,
     Backend,
     Flag,
     Format,
@@ -25,6 +24,7 @@ from idlestate.config.field_kinds import (
     Update,
     refuse,
 )
+from idlestate.config.listen_address import ListenAddress
 from idlestate.config.number_kinds import FrameRows, Share, whole
 from idlestate.config.size_kinds import Size
 from idlestate.retention.budget import Budget
@@ -209,7 +209,7 @@ class Metrics(Section):
 
     port: Annotated[int, whole(0, 65_535)] = METRICS_PORT
     """TCP port; 0 picks a free one."""
-    address: Address = "127.0.0.1"
+    address: ListenAddress = "127.0.0.1"
     """IP address to listen on."""
 
 

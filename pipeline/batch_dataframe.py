@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from idlestate.backends.files.batch_log import NO_WATERMARK_MS, BatchTimes
+from idlestate.backends.files.spark_logs import NO_WATERMARK_MS, BatchTimes
 from idlestate.backends.shards.row_counts import of_texts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.stream_join import StreamJoin

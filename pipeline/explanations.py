@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from idlestate.backends.files.batch_log import newest_batch, reached_watermark_ms
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.files.spark_logs import newest_batch, reached_watermark_ms
 from idlestate.backends.runs.table_schema import KeyColumns
 from idlestate.backends.shards.key_facts import Explanation, KeyFacts, facts_of, one_key, shard_of
 from idlestate.backends.shards.packet_codec import KeptPacketError

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
 
 Ints = npt.NDArray[np.int64]

@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from idlestate.backends.files.batch_log import reached_watermark_ms, read_batch_times
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import reached_watermark_ms, read_batch_times
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.shard_totals import operator_figures

@@ -8,8 +8,8 @@ replay decides like the first attempt.
 
 from pathlib import Path
 
-from idlestate.backends.files.batch_log import newest_batch, read_batch_times
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import newest_batch, read_batch_times
 from idlestate.config.loading import load_config
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from idlestate.backends.files.batch_log import newest_batch, reached_watermark_ms
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.files.spark_logs import newest_batch, reached_watermark_ms
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.planned_removals import (
     PolicyPlan,

@@ -29,6 +29,7 @@ from idlestate.pipeline.folder_sinks import FolderSinks
 from idlestate.pipeline.idle_cores import warn_of_idle_cores
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
+from idlestate.pipeline.python_worker_errors import worker_problem
 from idlestate.pipeline.query_start import prepare_checkpoint
 from idlestate.pipeline.sidecar_attachment import attach
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY
@@ -46,7 +47,6 @@ from idlestate.pipeline.spark_query import (
     session_id,
 )
 from idlestate.pipeline.task_batch import CHECKPOINT_PROPERTY
-from idlestate.pipeline.task_errors import worker_problem
 from idlestate.timers.clock import SystemClock
 
 _log = logging.getLogger("idlestate")

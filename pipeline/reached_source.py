@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, InputPartition
 from pyspark.sql.types import StructType
 
-from idlestate.backends.files.batch_log import REACHED
+from idlestate.backends.files.spark_logs import REACHED
 from idlestate.pipeline.expired_source import (
     LINK_FILE,
     EndingReader,

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.files.spark_logs import newest_batch
 from idlestate.backends.shards.run_place import read_table
 from idlestate.backends.shards.shard_record import OPEN, RecordError, ShardRecord
 from idlestate.backends.shards.shard_step import open_table

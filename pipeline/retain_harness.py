@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.run_codec import run_in_memory
 from idlestate.backends.runs.segment import Segment

@@ -17,14 +17,14 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from idlestate.backends.files.batch_log import (
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import (
     expired_read,
     forget_entry,
     newest_batch,
     owed_sweep,
     plan_end,
 )
-from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import read_records

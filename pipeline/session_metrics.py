@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import newest_batch
 from idlestate.errors import IdlestateError
 from idlestate.metrics import names
 from idlestate.metrics.driver_metrics import DriverMetrics

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
 from idlestate.backends.shards.changelog_rows import of_batch

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from idlestate.backends.files.batch_log import read_batch_times
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import read_batch_times
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, read_layout
 from idlestate.pipeline.operator_spec import OperatorSpec

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.row_counts import RowsByInput
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec

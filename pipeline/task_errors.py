@@ -1,17 +1,10 @@
 """Errors of tasks, of which only the text reaches the driver."""
 
 import re
-from typing import Final
 
 from idlestate.backends.shards.own_accumulator import AccumulatorError
 from idlestate.backends.shards.packet_codec import KeptPacketError
 
-LATE_WORKER: Final = (
-    "a Python worker of Spark did not start in time, usually because the machine is overloaded"
-)
-_LATE_WORKER = re.compile(r"Python worker (?:failed )?to connect back")
-_LOST_WORKER = "Python worker exited unexpectedly"
-_SILENT_WORKER = "Python worker process terminated due to idle timeout"
 _MARK = "idlestate: "
 _WITHOUT_OPERATOR = (AccumulatorError, KeptPacketError)
 _LABEL = re.compile(r"^\[[A-Z0-9_.]+\] ")
@@ -31,31 +24,6 @@ def plain_message(text: str) -> str | None:
     _, mark, rest = text.partition(_MARK)
     message, end, _ = rest.partition(" [end]")
     return message if mark and end else None
-
-
-def is_late_worker(text: str) -> bool:
-    """Whether an error of Spark says that a Python worker did not start in time.
-
-    Spark waits 10 s for workers of a source or at the start of a query, which no setting changes.
-    """
-    return _LATE_WORKER.search(text) is not None
-
-
-def worker_problem(text: str) -> str | None:
-    """What an error of Spark says of a Python worker that could not say itself what is wrong."""
-    if is_late_worker(text):
-        return LATE_WORKER
-    if _SILENT_WORKER in text:
-        return (
-            "a Python worker of Spark gave no result within spark.python.worker.idleTimeoutSeconds "
-            "and was ended: its code hangs, or a batch takes longer than that"
-        )
-    if _LOST_WORKER in text:
-        return (
-            "a Python worker of Spark died: the system killed it, usually for lack of memory, or "
-            "code in it crashed or called os._exit"
-        )
-    return None
 
 
 def spark_says(text: str) -> str:

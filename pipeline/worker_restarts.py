@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from idlestate.pipeline.task_errors import LATE_WORKER, is_late_worker
+from idlestate.pipeline.python_worker_errors import LATE_WORKER, is_late_worker
 
 MOST_RESTARTS: Final = 3
 """Restarts in a row, without a finished batch in between."""

@@ -14,8 +14,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import newest_batch
 from idlestate.backends.shards.definition_change import Takeover
 from idlestate.config.loading import Config
 from idlestate.config.pipeline_settings import Pipeline, SourceSection

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import newest_batch
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
 from idlestate.metrics.operator_figures import OperatorFigures

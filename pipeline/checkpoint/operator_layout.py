@@ -15,8 +15,8 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from idlestate.backends.files.batch_log import has_data, read_batch_times
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import has_data, read_batch_times
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import DamagedStateError, RefusedError

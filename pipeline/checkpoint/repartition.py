@@ -11,8 +11,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from idlestate.backends.files.batch_log import newest_batch, pinned_partitions
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import newest_batch, pinned_partitions
 from idlestate.config.plurals import counted
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (

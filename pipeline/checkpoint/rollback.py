@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from idlestate.backends.files.batch_log import forget_entry, newest_batch, partitions_at
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import forget_entry, newest_batch, partitions_at
 from idlestate.config.plurals import counted
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import operators

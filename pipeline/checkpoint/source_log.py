@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from idlestate.backends.files.batch_log import forget_entry, newest_batch, source_offsets
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import forget_entry, newest_batch, source_offsets
 
 _COMPACT = ".compact"
 

@@ -25,8 +25,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import newest_batch
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.rollback_count import rollback_count
 from idlestate.pipeline.dropping_sink import drop_rows_of_next_batch

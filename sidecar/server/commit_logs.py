@@ -1,7 +1,7 @@
 """The commit logs of queries, which prove that a batch was committed."""
 
-from idlestate.backends.files.batch_log import reached_watermark_ms
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import reached_watermark_ms
 from idlestate.errors import IdlestateError
 
 

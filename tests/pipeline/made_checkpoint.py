@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.shard_record import ShardRecord

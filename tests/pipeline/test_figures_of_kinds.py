@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idlestate import Policy, tumbling
-from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.as_of import as_of
 from idlestate.backends.shards.bounded_over import over_kind
 from idlestate.backends.shards.deduplication import Keep, deduplication

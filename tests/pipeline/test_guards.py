@@ -12,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from idlestate import Policy, read_state
-from idlestate.backends.files.batch_log import newest_batch
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import newest_batch
 from idlestate.errors import RefusedError
 from idlestate.retention.policy import TimeDomain
 from tests.pipeline.clicks import AGGREGATES, KEYS, POLICY, SCHEMA, UID, click, hours, retained

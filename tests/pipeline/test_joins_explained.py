@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import idlestate
 from idlestate import KeyState, Policy
-from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.join_key import SideRows
 from idlestate.backends.shards.key_facts import KeyFacts
 from idlestate.backends.shards.packet_codec import encode_packet

@@ -9,7 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.files.batch_log import (
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.files.run_store import RunStore
+from idlestate.backends.files.spark_logs import (
     BatchTimes,
     has_data,
     newest_batch,
@@ -19,9 +22,6 @@ from idlestate.backends.files.batch_log import (
     read_batch_times,
     source_offsets,
 )
-from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.run_files import RunFiles
-from idlestate.backends.files.run_store import RunStore
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.packet_codec import KeptPacketError, encode_packet
 from idlestate.backends.shards.row_counts import RowCounts

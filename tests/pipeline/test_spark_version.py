@@ -13,8 +13,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from idlestate import configure
-from idlestate.backends.files.batch_log import partitions_at, read_batch_times
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import partitions_at, read_batch_times
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.repartition import repartition
 from idlestate.pipeline.checkpoint.spark_metadata import put_paths_right

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.row_counts import of_texts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.pipeline.changelog_unpacker import unpacked_cells

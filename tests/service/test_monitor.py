@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.files.batch_log import BatchTimes
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.batch_work import BatchWork
 from idlestate.backends.shards.row_counts import RowsByInput, total
 from idlestate.backends.shards.shard_record import ShardRecord

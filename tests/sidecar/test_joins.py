@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from idlestate import Policy
-from idlestate.backends.files.batch_log import BatchTimes
+from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.join_step import apply_join
 from idlestate.backends.shards.key_facts import facts_of

@@ -1,4 +1,4 @@
-"""The times of a micro-batch, from the offset log of Spark's checkpoint.
+"""The offset and commit logs of Spark's checkpoint: times, sources and partitions of a batch.
 
 Spark writes `offsets/<N>` before batch N runs and never changes it, so every task, retry and
 replay of N reads the same watermark and the same batch time.
