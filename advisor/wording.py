@@ -10,7 +10,7 @@ from idlestate.advisor.targets import ReturningTarget
 from idlestate.advisor.window_figures import WindowFigures
 from idlestate.config.plurals import counted
 from idlestate.retention.durations import format_duration
-from idlestate.retention.quantities import in_bytes
+from idlestate.retention.readable_quantities import in_bytes
 
 HALVES_NOTE = "The log is divided in two halves by rows; each is judged as a log of its own."
 _MINUTE_MS = 60_000

@@ -6,7 +6,8 @@ from pydantic import Field
 
 from idlestate.config import text_kinds as text
 from idlestate.config.number_kinds import whole
-from idlestate.config.pipeline_settings import Pipeline, PolicyBody, Section, Selector
+from idlestate.config.pipeline_settings import Pipeline, PolicyBody, Selector
+from idlestate.config.section import Section
 from idlestate.config.sidecar_settings import Sidecar
 
 

@@ -7,7 +7,7 @@ in the file is its alias: the attribute `ttl_ms` is `ttl` in the file.
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
@@ -22,53 +22,15 @@ from idlestate.config.field_kinds import (
     Operator,
     Time,
     Update,
-    refuse,
 )
+from idlestate.config.idle_window import Idle
 from idlestate.config.listen_address import ListenAddress
 from idlestate.config.number_kinds import FrameRows, Share, whole
+from idlestate.config.section import Section
 from idlestate.config.size_kinds import Size
 from idlestate.retention.budget import Budget
-from idlestate.retention.shown_values import show
 
 METRICS_PORT = 9464
-
-
-class Section(BaseModel):
-    """The base of all sections: no unknown fields, no coercion, immutable."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
-    )
-
-
-class IdleWindow(Section):
-    """How long an idle key lives after its last access; 0 and 0 turn the rule off."""
-
-    min_ms: times.IdleEdge = Field(alias="min", examples=["30m"])
-    """An idle key lives at least this long."""
-    max_ms: times.IdleEdge = Field(alias="max", examples=["45m"])
-    """An idle key lives at most this long. Must be at least min + min_gap."""
-
-    @property
-    def is_off(self) -> bool:
-        """Whether the idle rule is off."""
-        return self.min_ms == 0 and self.max_ms == 0
-
-
-def _read_idle(value: object) -> object:
-    """Return a mapping unchanged; turn one duration into a window with max = 1.5 * min."""
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, list):
-        raise refuse(f"expected a duration, found {show(value)}", "use {min: 30m, max: 45m}")
-    min_ms = times.read_idle_text(value)
-    return IdleWindow.model_construct(min_ms=min_ms, max_ms=min_ms * 3 // 2)
-
-
-Idle = Annotated[
-    IdleWindow,
-    BeforeValidator(_read_idle, json_schema_input_type=times.IdleText | IdleWindow),
-]
 
 
 class BudgetLimits(Section):

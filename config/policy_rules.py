@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from idlestate.config.pipeline_settings import IdleWindow, PolicyBody
+from idlestate.config.idle_window import IdleWindow
+from idlestate.config.pipeline_settings import PolicyBody
 from idlestate.config.problems import FieldPath, Finding
 from idlestate.retention.durations import format_duration
 from idlestate.retention.policy import (

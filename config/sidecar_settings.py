@@ -9,7 +9,8 @@ from idlestate.config import text_kinds as text
 from idlestate.config import time_kinds as times
 from idlestate.config.field_kinds import FieldKind, Flag, Store, refuse
 from idlestate.config.number_kinds import whole
-from idlestate.config.pipeline_settings import BudgetLimits, Section
+from idlestate.config.pipeline_settings import BudgetLimits
+from idlestate.config.section import Section
 from idlestate.retention.shown_values import show
 
 _DAY_MS = 86_400_000

@@ -6,7 +6,7 @@ from idlestate.backends.shards.key_facts import Explanation, KeyState
 from idlestate.backends.shards.key_in_words import key_in_words
 from idlestate.metrics.growth_curve import moment
 from idlestate.metrics.key_lookup_form import KeyAnswer
-from idlestate.retention.quantities import span_in_words
+from idlestate.retention.readable_quantities import span_in_words
 
 _TIMES = {
     "Created": "created_at_ms",

@@ -12,7 +12,7 @@ from idlestate.metrics.key_lookup_form import facts_list
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.policy_in_words import policy_in_words
-from idlestate.retention.quantities import in_bytes, span_in_words
+from idlestate.retention.readable_quantities import in_bytes, span_in_words
 from idlestate.web.html import tag
 
 _IN_SIDECAR = "known to its sidecar"

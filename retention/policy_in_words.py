@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from idlestate.retention.durations import format_duration
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain, UpdateType
-from idlestate.retention.quantities import span_in_words
+from idlestate.retention.readable_quantities import span_in_words
 
 
 def policy_in_words(policy: Policy) -> list[str]:

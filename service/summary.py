@@ -4,7 +4,7 @@ from idlestate.config.plurals import counted
 from idlestate.metrics.growth_log import GrowthLog
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.policy import FOREVER_MS, Policy
-from idlestate.retention.quantities import in_bytes
+from idlestate.retention.readable_quantities import in_bytes
 
 
 def summary(

@@ -16,6 +16,7 @@ import numpy as np
 from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.backends.runs.byte_index import ABSENT
 from idlestate.state.batch_values import Stored
+from idlestate.state.heap.copy_on_write_columns import Held
 from idlestate.state.heap.frozen_rows import (
     Front,
     FrozenChains,
@@ -23,7 +24,6 @@ from idlestate.state.heap.frozen_rows import (
     merged_fronts,
 )
 from idlestate.state.heap.heap_keys import AT_ONCE
-from idlestate.state.heap.held_columns import Held
 from idlestate.state.heap.item_chains import HeapChains
 from idlestate.state.heap.items_walk import ItemsWalk
 from idlestate.state.key_batch import KeyBatch

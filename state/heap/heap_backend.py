@@ -6,10 +6,10 @@ from pathlib import Path
 from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.cleanup import IncrementalStep
 from idlestate.state.descriptors import StateKind
+from idlestate.state.heap.copy_on_write_columns import Held
 from idlestate.state.heap.dicts_or_columns import HeapTable
 from idlestate.state.heap.heap_list import HeapListTable
 from idlestate.state.heap.heap_map import HeapMapTable
-from idlestate.state.heap.held_columns import Held
 from idlestate.state.heap.single_values import HeapSingleTable
 from idlestate.state.heap.timer_columns import ColumnTimerQueue, FrozenTimers
 from idlestate.state.key_groups import KeyGroupRange

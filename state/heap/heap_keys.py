@@ -10,7 +10,7 @@ from idlestate.backends.runs.byte_index import ByteIndex
 from idlestate.state.codec import Codec
 from idlestate.state.heap.frozen_rows import FrozenKeys
 from idlestate.state.heap.namespaces import Spaces
-from idlestate.state.heap.stored_columns import StoredColumns
+from idlestate.state.heap.stamped_value_columns import StoredColumns
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.rows import ValueLayout
 

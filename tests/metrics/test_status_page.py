@@ -17,7 +17,7 @@ from idlestate.metrics.status_page import STYLE, StatusPage, Subject
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 from idlestate.retention.policy_in_words import policy_in_words
-from idlestate.retention.quantities import in_bytes, span_in_words
+from idlestate.retention.readable_quantities import in_bytes, span_in_words
 from idlestate.retention.time_bins import KeyTimes, TimeBins
 from idlestate.web.html import page_reply, tag, wants_html
 from idlestate.web.http_reply import Reply

@@ -18,10 +18,10 @@ from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, TtlUpda
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.errors import SnapshotError
 from idlestate.state.heap import (
+    copy_on_write_columns,
     dicts_or_columns,
     frozen_rows,
     heap_keys,
-    held_columns,
     item_chains,
     single_values,
     timer_columns,
@@ -48,7 +48,7 @@ def small_tables(monkeypatch):
         item_chains: {"SPARE": 8},
         heap_keys: {"SPARE": 8},
         frozen_rows: {"AT_ONCE": 5},
-        held_columns: {"PAGE": 4},
+        copy_on_write_columns: {"PAGE": 4},
         timer_columns: {"FRONT": 8, "CHUNK": 4, "SPARE": 8, "AT_ONCE": 5},
     }.items():
         for name, value in limits.items():

@@ -7,7 +7,7 @@ import numpy as np
 from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.backends.runs.byte_index import ABSENT, grown
 from idlestate.state.batch_values import Cells, Column, Stored, dtype_of
-from idlestate.state.heap.held_columns import HeldColumns
+from idlestate.state.heap.copy_on_write_columns import HeldColumns
 from idlestate.state.rows import ValueLayout
 
 NOTHING: Final = 0
