@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from idlestate.advisor.advice import Advice, Half
 from idlestate.advisor.batches import BatchesLike, JobBatches
+from idlestate.advisor.event_columns import Reading, check_columns
 from idlestate.advisor.event_log import EventLog, Leftovers
-from idlestate.advisor.events import Reading, check_columns, memory_log
 from idlestate.advisor.files import read_events
 from idlestate.advisor.knee import find_knee
+from idlestate.advisor.memory_log import memory_log
 from idlestate.advisor.policy import suggest_policy
 from idlestate.advisor.targets import key_budget as budget_of
 from idlestate.advisor.targets import returning_targets

@@ -5,7 +5,7 @@ from pathlib import Path, PurePath
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from idlestate.advisor.events import Reading, check_columns
+from idlestate.advisor.event_columns import Reading, check_columns
 from idlestate.errors import RefusedError
 
 _FORMATS = {

@@ -33,13 +33,13 @@ from pyspark.sql.types import (
 from idlestate.advisor.batches import check_number, watermarks_of
 from idlestate.advisor.bisection import first_true
 from idlestate.advisor.chunks import SCHEMA, TIME, WIDTH, parts, prepare
-from idlestate.advisor.event_log import Extent, Leftovers
-from idlestate.advisor.events import (
+from idlestate.advisor.event_columns import (
     Reading,
     check_columns,
     unusable_key,
     unusable_time,
 )
+from idlestate.advisor.event_log import Extent, Leftovers
 from idlestate.advisor.partial_counts import LifeCounts, LogPart
 from idlestate.advisor.window_ladder import Window
 from idlestate.config.time_kinds import FIRST_EVENT_TIME_MS

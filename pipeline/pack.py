@@ -19,7 +19,7 @@ from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.row_counts import RowCounts, to_text
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.steps_by_key import Steps
-from idlestate.backends.shards.windowed_steps import windowed_steps
+from idlestate.backends.shards.steps_by_window import windowed_steps
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.late_and_rejected_rows import late_and_rejected, rows_as_json
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, original_name

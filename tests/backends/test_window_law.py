@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.key_hashes import hash_before, hash_keys
-from idlestate.backends.shards import windowed_steps as module
+from idlestate.backends.shards import steps_by_window as module
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.packet_codec import decode_packet, encode_packet
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.steps_by_key import Steps
+from idlestate.backends.shards.steps_by_window import windowed_steps
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.backends.shards.windowed_steps import windowed_steps
 from idlestate.retention.windows import WindowKind, Windows
 from tests import window_reference as reference
 from tests.backends.law_runner import restored
