@@ -3,7 +3,7 @@
 A kind annotates a type: `Annotated[int, FieldKind(read, schema)]`. `read` takes the value in the
 file and returns the value that the program uses, or raises `refuse(what, fix)`. Kinds of numbers
 are in `number_kinds`, of sizes in `size_kinds`, of durations and instants in `time_kinds`, of
-names, columns and paths in `text_kinds`.
+names, columns and paths in `text_kinds`, of addresses in `listen_address`.
 """
 
 from collections.abc import Callable

@@ -42,6 +42,7 @@ from tests.reference import Reference
 from tests.reference_pipeline import make_sequence
 
 DELAY_MIN = 90
+LONG = pytest.mark.long
 
 
 def disordered(seed: int, batches: int) -> list[list[Found]]:
@@ -87,8 +88,9 @@ def held_rows(spark: SparkSession, checkpoint: Path) -> int:
     return sum(each.held_rows for each in reports_of(folder, link, committed_batch(folder)))
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("backend", ["spark", "heap", "rocksdb"])
+@pytest.mark.parametrize(
+    "backend", ["spark", *(pytest.param(each, marks=LONG) for each in ("heap", "rocksdb"))]
+)
 def test_bounded_input_ends_with_every_row_judged(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:

@@ -178,7 +178,6 @@ def test_one_that_is_told_to_stop_while_it_is_started_again_is_started_once_more
     assert told.exists()
 
 
-@pytest.mark.long
 def test_one_that_cannot_be_started_again_is_tried_until_it_can(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,7 +218,6 @@ def test_one_starts_however_long_the_path_of_temporary_files_is(
         connection.call("hello")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("gone", ["its file", "its folder"])
 def test_one_whose_temporary_files_were_removed_for_their_age_is_started_again(
     checkpoint: Path, gone: str

@@ -142,7 +142,6 @@ def test_copies_are_the_state_after_a_batch_without_rows(
     query.assert_copies_are_the_state()
 
 
-@pytest.mark.long
 def test_a_batch_writes_missing_copies_anew(spark: SparkSession, tmp_path: Path) -> None:
     query = Query(spark, tmp_path)
     query.run(2)

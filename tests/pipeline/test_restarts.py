@@ -124,7 +124,6 @@ def test_a_new_policy_holds_from_the_restart_on(spark: SparkSession, tmp_path: P
     assert_states(expected.states(), states(spark, checkpoint, KEYS), AGGREGATES)
 
 
-@pytest.mark.long
 def test_input_out_of_order_equals_the_batches_as_they_came(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -186,7 +186,6 @@ def test_a_checkpoint_can_be_copied_and_moved(spark: SparkSession, tmp_path: Pat
     assert not original.exists()
 
 
-@pytest.mark.long
 def test_runs_elsewhere_serve_as_those_of_the_checkpoint(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -195,8 +195,8 @@ def with_mean(changes: DataFrame) -> DataFrame:
     return changes.select(*first, *added_columns(changes))
 
 
-SHORT = {1, 8}
-"""Aggregates of expressions, distinct rows."""
+SHORT = {1, 4, 8, 11}
+"""Aggregates of expressions, a filter and a nested key, distinct rows, a window."""
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,6 @@ def test_interval_joins_give_the_rows_of_sparks_own(
     assert rows(found)
 
 
-@pytest.mark.long
 def test_hints_of_both_inputs_are_the_policies_of_the_python_form(
     spark: SparkSession, orders_and_payments: tuple[DataFrame, DataFrame]
 ) -> None:

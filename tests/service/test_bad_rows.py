@@ -98,7 +98,6 @@ def test_parquet(here):
     check(here, here.run(), {name: n for name, n in REASONS.items() if name != "malformed"})
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "pattern", [pytest.param(None, marks=pytest.mark.long), "dd.MM.yyyy HH:mm"]
 )

@@ -101,7 +101,6 @@ def test_a_run_counts_what_it_did_although_no_progress_arrives(
     assert figures(said)["rows"] == "3"
 
 
-@pytest.mark.long
 def test_what_is_served_is_what_is_kept(here: CommandLine, spark, monkeypatch):
     for number, lines in enumerate((MORNING, NOON, EVENING, NIGHT)):
         here.add(f"{number}.json", lines)
