@@ -262,9 +262,9 @@ class PolicyJournal:
     def append(
         self, policy: Policy, effective_ms: int, right: Policy | None = None
     ) -> PolicyVersion:
-        """Add a version, unless the newest one has this policy; return the newest."""
-        if self.has_newest(policy, right):
-            return self.versions[-1]
+        """Add a version, unless the newest one has this policy by that time; return the newest."""
+        if self.has_newest(policy, right) and self.newest.effective_ms <= effective_ms:
+            return self.newest
         version = PolicyVersion(len(self.versions) + 1, effective_ms, policy, right)
         self.versions.append(version)
         entries = [
@@ -278,7 +278,7 @@ class PolicyJournal:
             for v in self.versions
         ]
         self._checkpoint.replace(self._name, json.dumps(entries, indent=1).encode())
-        return self.versions[-1]
+        return self.newest
 
 
 def refuse_outside(checkpoint: Folder, uid: str) -> None:

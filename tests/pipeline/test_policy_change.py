@@ -83,6 +83,16 @@ def test_the_same_policy_is_no_change(checkpoint: Folder) -> None:
     assert change_policy(checkpoint, UID, SECOND, FakeClock(NOW_MS + 5)) == announced
 
 
+def test_a_start_takes_an_announced_policy_at_once(checkpoint: Folder, tmp_path: Path) -> None:
+    """Also one that was asked for shortly before the query stopped."""
+    change_policy(checkpoint, UID, SECOND, FakeClock(NOW_MS))
+    started = change_policy(checkpoint, UID, SECOND, FakeClock(NOW_MS + 3_000), delay_ms=0)
+    assert (started.version, started.effective_ms) == (3, NOW_MS + 3_000)
+    for batch_id, after_ms in enumerate((2_999, 3_000, POLICY_DELAY_MS)):
+        plan(tmp_path, batch_id, NOW_MS + after_ms, read_up_to=batch_id)
+    assert [policy_of(checkpoint, at) for at in range(3)] == [FIRST, SECOND, SECOND]
+
+
 def test_a_change_never_reaches_a_batch_that_is_planned(checkpoint: Folder, tmp_path: Path) -> None:
     """Also not where the clock was set back since."""
     ahead_ms = NOW_MS + 60_000

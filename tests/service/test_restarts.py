@@ -29,7 +29,12 @@ case "$*" in *{module}*)
   left=$(cat {left}); if [ "$left" -gt 0 ]; then
     echo $((left - 1)) > {left}
     exec {python} -c 'import os, socket
-socket.create_connection(("127.0.0.1", int(os.environ["PYTHON_WORKER_FACTORY_PORT"])))'
+path = os.environ.get("PYTHON_WORKER_FACTORY_SOCK_PATH")
+if path:
+    socket.socket(socket.AF_UNIX).connect(path)
+else:
+    port = int(os.environ["PYTHON_WORKER_FACTORY_PORT"])
+    socket.create_connection(("127.0.0.1", port))'
   fi;; esac
 exec {python} "$@"
 """
