@@ -183,23 +183,19 @@ def test_configuration_is_good(name: str, shop: Path) -> None:
     assert said.startswith(f"{name}: good")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(each, marks=[pytest.mark.spark] * bool(STARTS_SPARK & {*each}))
-        for each in IDLESTATE
-    ],
-    ids=shlex.join,
-)
-def test_command_runs(command: list[str], shop: Path, request: pytest.FixtureRequest) -> None:
-    call = request.getfixturevalue("run_here") if STARTS_SPARK & {*command} else run_apart
-    said = call(command, shop)
-    if command[1] == "run":
-        assert re.search(r"^ +expired +1 life \(1 idle\)$", said, re.M), said
-        assert rows_in(shop / "out" / "expired") == [EXPIRED]
-    if "--picture" in command:
-        picture = shop / command[command.index("--picture") + 1]
-        assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+@pytest.mark.spark
+def test_commands_run_from_top_to_bottom(
+    shop: Path, run_here: Callable[[list[str], Path], str]
+) -> None:
+    """In one test: later commands look at what earlier ones left, and tests may run in any order."""
+    for command in IDLESTATE:
+        said = (run_here if STARTS_SPARK & {*command} else run_apart)(command, shop)
+        if command[1] == "run":
+            assert re.search(r"^ +expired +1 life \(1 idle\)$", said, re.M), said
+            assert rows_in(shop / "out" / "expired") == [EXPIRED]
+        if "--picture" in command:
+            picture = shop / command[command.index("--picture") + 1]
+            assert ElementTree.parse(picture).getroot().tag.endswith("svg")
 
 
 @pytest.mark.spark
