@@ -12,9 +12,9 @@ from idlestate.advisor.advice import Advice, Half
 from idlestate.advisor.batches import BatchesLike, JobBatches
 from idlestate.advisor.event_columns import Reading, check_columns
 from idlestate.advisor.event_log import EventLog, Leftovers
+from idlestate.advisor.event_log_in_memory import memory_log
 from idlestate.advisor.files import read_events
 from idlestate.advisor.knee import find_knee
-from idlestate.advisor.memory_log import memory_log
 from idlestate.advisor.policy import suggest_policy
 from idlestate.advisor.targets import key_budget as budget_of
 from idlestate.advisor.targets import returning_targets
@@ -100,7 +100,7 @@ def _open(events: Any, reading: Reading) -> tuple[EventLog, Leftovers]:
         events = pa.Table.from_pandas(events[list(reading.columns)], preserve_index=False)
     elif hasattr(events, "mapInArrow"):
         # Only here: PySpark takes a second to import.
-        from idlestate.advisor.spark_log import spark_log  # noqa: PLC0415
+        from idlestate.advisor.event_log_on_spark import spark_log  # noqa: PLC0415
 
         return spark_log(events, reading)
     if not isinstance(events, pa.Table):

@@ -29,7 +29,7 @@ from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.routes import Routes
 from idlestate.sidecar.protocol.transfers import CHUNK_BYTES
 from idlestate.timers.clock import SystemClock
-from sidecar_room import EXPIRE_MS, UID, keys_of
+from served_sidecar import EXPIRE_MS, UID, keys_of
 
 TASKS = 2
 SEED = 20_250_304

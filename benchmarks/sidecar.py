@@ -17,7 +17,7 @@ import numpy as np
 
 from beside import SCRAPE_EVERY_S, beside
 from idlestate.sidecar.client.client import SidecarClient
-from sidecar_room import (
+from served_sidecar import (
     BATCH_ROWS,
     SCRIPT_KEYS,
     Served,

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.files import run_files
-from idlestate.backends.files.checked_file import Span
+from idlestate.backends.files.file_checked_on_read import Span
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_cache import PLACE_VARIABLE, local_cache
 from idlestate.backends.files.remote_file import FarBytes

@@ -30,8 +30,8 @@ from idlestate.state.backend_factory import open_backend
 from idlestate.timers.clock import FakeClock
 from state_contestants import HOUR_MS, SOON, Contestant, Keyed, PlainDict, RawRocksDB, redis_server
 from state_large import large_items
+from state_memory import bytes_a_key, disk_ratio, sweep_rates, touch_memory
 from state_pauses import snapshot_pauses
-from state_room import bytes_a_key, disk_ratio, sweep_rates, touch_memory
 
 BATCH = 50_000
 ROUNDS = 3

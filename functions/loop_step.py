@@ -23,7 +23,6 @@ from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.declared_states import OpenFunction
 from idlestate.functions.errors import error_of
-from idlestate.functions.function_output import output_table
 from idlestate.functions.function_rows import function_rows
 from idlestate.functions.key_loop import KeyLoop
 from idlestate.functions.keys_after import KeysAfter
@@ -32,6 +31,7 @@ from idlestate.functions.one_key_calls import OneKeyCalls
 from idlestate.functions.rejected_calls import RejectedCalls
 from idlestate.functions.timer_columns import timer_fields, timers_of
 from idlestate.functions.visited_keys import KeysToVisit, Visited
+from idlestate.functions.yielded_rows import output_table
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS

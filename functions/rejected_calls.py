@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from idlestate.functions.errors import FunctionError, at
 from idlestate.functions.function_context import Timers
-from idlestate.functions.function_output import problem_of
+from idlestate.functions.yielded_rows import problem_of
 
 
 @dataclass(frozen=True, slots=True)

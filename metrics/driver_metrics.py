@@ -5,13 +5,13 @@ from dataclasses import replace
 from threading import Lock
 
 from idlestate.metrics import names
-from idlestate.metrics.durations import Durations
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.history import HistoryFile
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_forecasts import Outlooks
 from idlestate.metrics.operator_metrics import OperatorMetrics
 from idlestate.metrics.samples import Samples
+from idlestate.metrics.step_durations import Durations
 from idlestate.retention.budget import Budget, no_budget
 
 

@@ -15,11 +15,11 @@ from prometheus_client import CollectorRegistry
 from idlestate.errors import RefusedError
 from idlestate.metrics import names
 from idlestate.metrics.due_times import DueTimes, Times
-from idlestate.metrics.durations import Durations
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.names import Name
 from idlestate.metrics.samples import Labels, Samples, Value
+from idlestate.metrics.step_durations import Durations
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.ttl_config import StateTtlConfig

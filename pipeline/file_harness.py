@@ -18,8 +18,8 @@ from idlestate.pipeline.function_harness import FunctionHarness
 from idlestate.pipeline.join import join_operator
 from idlestate.pipeline.join_asof import PROBES, VERSIONS, as_of_operator
 from idlestate.pipeline.operator_checks import Columns
+from idlestate.pipeline.output_schema import output_schema
 from idlestate.pipeline.over import over_of
-from idlestate.pipeline.process_arguments import output_schema
 from idlestate.pipeline.retain import aggregation_of
 from idlestate.pipeline.retain_harness import HARNESS, Input, OperatorHarness
 from idlestate.pipeline.spark_types import spark_schema_of

@@ -23,10 +23,10 @@ from idlestate.pipeline.query_listener import register
 from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.second_step import is_second_step
 from idlestate.pipeline.session_settings import check_session
-from idlestate.pipeline.shard_operator import ShardOperator
 from idlestate.pipeline.sidecar_dataframe import sidecar_dataframe
 from idlestate.pipeline.state_place import state_place
-from idlestate.pipeline.stateful_step import OUTPUT_SCHEMA
+from idlestate.pipeline.stateful_processor import ShardProcessor
+from idlestate.pipeline.step_on_spark_state import OUTPUT_SCHEMA
 from idlestate.sidecar.protocol.connection import Address
 
 
@@ -99,7 +99,7 @@ def _retain_stream(
         packed(inputs)
         .groupBy("shard")
         .transformWithState(
-            ShardOperator(spec.uid, spec.work, spec.table.classes),
+            ShardProcessor(spec.uid, spec.work, spec.table.classes),
             OUTPUT_SCHEMA,
             "Append",
             "EventTime" if spec.is_event_time else "None",

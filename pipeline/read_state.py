@@ -29,10 +29,10 @@ from idlestate.pipeline.checkpoint.spark_metadata import (
     put_paths_right,
 )
 from idlestate.pipeline.session_settings import check_session
-from idlestate.pipeline.shard_operator import STATE_NAME
 from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.pipeline.sidecar_lives import lives_in_sidecar
 from idlestate.pipeline.spark_types import spark_schema
+from idlestate.pipeline.stateful_processor import STATE_NAME
 from idlestate.pipeline.task_errors import marked
 from idlestate.sidecar.protocol.connection import Address
 

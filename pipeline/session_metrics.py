@@ -26,7 +26,7 @@ from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.spark_metrics import SparkMetrics
 from idlestate.pipeline.checkpoint.operator_layout import layout_path, read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import recorded_shards
-from idlestate.pipeline.operator_reports import OperatorReports, reports_in
+from idlestate.pipeline.newest_shard_reports import NewestShardReports, reports_in
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.private_sidecar_metrics import PrivateSidecarMetrics
 from idlestate.pipeline.progress_listener import ProgressListener
@@ -73,7 +73,7 @@ class SessionMetrics:
         self.driver = DriverMetrics(exporter, budget_for, self._histories.get)
         self._spark_metrics = SparkMetrics(exporter)
         self._events: Queue[tuple[str, str]] = Queue(_MOST_EVENTS)
-        self._operators: dict[str, tuple[str, OperatorReports]] = {}
+        self._operators: dict[str, tuple[str, NewestShardReports]] = {}
         self._followers: dict[str, Callable[[ObservedBatch], None]] = {}
         self._starting: dict[str, int] = {}
         """Runs of queries whose operators are still unknown, and how often to look again."""
@@ -113,7 +113,7 @@ class SessionMetrics:
             self._put("close", "")
             self._thread.join(_CLOSE_S)
 
-    def operator(self, uid: str, policy: Policy, checkpoint: Folder) -> OperatorReports:
+    def operator(self, uid: str, policy: Policy, checkpoint: Folder) -> NewestShardReports:
         """The reports of an operator of a checkpoint.
 
         Args:
@@ -123,17 +123,17 @@ class SessionMetrics:
         """
         place, reports = self._operators.get(uid, ("", None))
         if reports is None or place != _place(checkpoint):
-            reports = OperatorReports(uid, policy, checkpoint)
+            reports = NewestShardReports(uid, policy, checkpoint)
             self._operators[uid] = _place(checkpoint), reports
             self._histories[uid] = HistoryFile(checkpoint, f"idlestate/{uid}/history.npy")
         return reports
 
-    def _of(self, spec: OperatorSpec, checkpoint: Folder) -> OperatorReports:
+    def _of(self, spec: OperatorSpec, checkpoint: Folder) -> NewestShardReports:
         reports = self.operator(spec.uid, spec.policy, checkpoint)
         reports.input_names = tuple(spec.terms)
         return reports
 
-    def show(self, reports: OperatorReports) -> None:
+    def show(self, reports: NewestShardReports) -> None:
         """Export the current reports of an operator."""
         figures = reports.figures
         self.driver.show(figures)
@@ -228,7 +228,7 @@ class SessionMetrics:
                 self._show_batch(spec.uid, progress["batchId"], seconds, reports)
 
     def _show_batch(
-        self, uid: str, batch_id: int, seconds: float, reports: OperatorReports
+        self, uid: str, batch_id: int, seconds: float, reports: NewestShardReports
     ) -> None:
         self.driver.durations.observe(names.BATCH_DURATION, uid, seconds)
         if reports.is_known:
@@ -245,7 +245,7 @@ def _place(checkpoint: Folder) -> str:
 
 
 def _take_over(
-    reports: OperatorReports, checkpoint: Folder, spec: OperatorSpec, batch_id: int
+    reports: NewestShardReports, checkpoint: Folder, spec: OperatorSpec, batch_id: int
 ) -> None:
     """Load an operator's reports after a committed batch, if that needs no Spark job."""
     if spec.backend == "spark":

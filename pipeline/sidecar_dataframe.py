@@ -16,7 +16,7 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.packed_rows import packed, unpacked, visited
 from idlestate.pipeline.reached_source import reached_times
 from idlestate.pipeline.sidecar_exchange import exchanger
-from idlestate.pipeline.stateful_step import OUTPUT_SCHEMA
+from idlestate.pipeline.step_on_spark_state import OUTPUT_SCHEMA
 
 
 def sidecar_dataframe(

@@ -21,7 +21,7 @@ from idlestate.pipeline.python_worker import settle
 from idlestate.pipeline.shard_partitions import spark_partition
 from idlestate.pipeline.shard_report import REPORT_FIELDS, reported
 from idlestate.pipeline.sidecar_link import link_of_task
-from idlestate.pipeline.step_in_task import StepInTask, Stepped
+from idlestate.pipeline.step_on_sidecar_state import StepOnSidecarState, Stepped
 from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
 from idlestate.pipeline.task_errors import marked
 from idlestate.sidecar.protocol.errors import AwayError, GoneError
@@ -141,7 +141,7 @@ class _Exchange:
         batch, packets = self._batch, defaultdict[int, list[bytes]](list)
         for cell in self._cells:
             packets[batch.shards.index(cell["shard"])].append(cell["packet"])
-        step = StepInTask(self._routes, self._spec, batch.table, len(batch.shards))
+        step = StepOnSidecarState(self._routes, self._spec, batch.table, len(batch.shards))
         return step.run(opened, packets, self._counts(), batch.times, batch.in_force)
 
     def _counts(self) -> dict[int, RowsByInput]:

@@ -7,7 +7,7 @@ idlestate itself, all at the same time. Workers that are forked from this proces
 from pyspark import worker  # noqa: F401 - loaded for the workers, as are those below
 from pyspark.daemon import manager
 
-from idlestate.pipeline import changelog_unpacker, pack, stateful_step  # noqa: F401
+from idlestate.pipeline import changelog_unpacker, pack, step_on_spark_state  # noqa: F401
 
 if __name__ == "__main__":
     manager()

@@ -111,7 +111,7 @@ def _advice(
         if not spark:
             return advise_on(data, key=list(key), batches=given, **arguments)
         # Imported only if needed: Spark takes a second.
-        from idlestate.service.advise_on_spark import log_on_spark
+        from idlestate.service.event_files_on_spark import log_on_spark
 
         with log_on_spark(data) as events:
             return advise_on(events, key=list(key), batches=given, **arguments)

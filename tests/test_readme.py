@@ -187,7 +187,7 @@ def test_configuration_is_good(name: str, shop: Path) -> None:
 def test_commands_run_from_top_to_bottom(
     shop: Path, run_here: Callable[[list[str], Path], str]
 ) -> None:
-    """In one test: later commands look at what earlier ones left, and tests may run in any order."""
+    """In one test, because later commands look at what earlier ones left."""
     for command in IDLESTATE:
         said = (run_here if STARTS_SPARK & {*command} else run_apart)(command, shop)
         if command[1] == "run":

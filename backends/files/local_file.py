@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from idlestate.backends.files.checked_file import Span
+from idlestate.backends.files.file_checked_on_read import Span
 
 _READ_AT_ONCE = 1 << 22
 

@@ -7,11 +7,11 @@ from itertools import islice, pairwise
 
 import pyarrow as pa
 
-from idlestate.backends.files.checked_file import Span, damaged, missing
+from idlestate.backends.files.file_checked_on_read import Span, damaged, missing
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_cache import CacheEntry, LocalCache
 from idlestate.backends.files.local_file import read_spans
-from idlestate.backends.runs.checked_blocks import BLOCK_BYTES
+from idlestate.backends.runs.block_checksums import BLOCK_BYTES
 from idlestate.backends.shards.shard_record import RunRef
 
 GAP_BYTES = 1 << 17

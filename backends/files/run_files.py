@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from idlestate.backends.files.checked_file import FROM_CHECKPOINT
+from idlestate.backends.files.file_checked_on_read import FROM_CHECKPOINT
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.record_files import new_name, write_copy
 from idlestate.backends.files.run_store import RunStore

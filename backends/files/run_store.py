@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from idlestate.backends.files.checked_file import CheckedFile, missing
+from idlestate.backends.files.file_checked_on_read import CheckedFile, missing
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_cache import LocalCache, local_cache
 from idlestate.backends.files.local_file import LocalBytes
 from idlestate.backends.files.remote_file import FarBytes
+from idlestate.backends.runs.block_checksums import BlockWriter, data_bytes
 from idlestate.backends.runs.byte_source import Source, Whole
-from idlestate.backends.runs.checked_blocks import BlockWriter, data_bytes
 from idlestate.backends.shards.shard_record import RunRef
 
 

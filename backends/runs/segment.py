@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from idlestate.backends.runs.block_checksums import BLOCK_BYTES
 from idlestate.backends.runs.bloom_filter import Filter
 from idlestate.backends.runs.byte_source import Ints
-from idlestate.backends.runs.checked_blocks import BLOCK_BYTES
 from idlestate.backends.runs.due_index import STRIDE, DueIndex
 from idlestate.backends.runs.row_layout import RowLayout
 from idlestate.backends.runs.rows import Rows

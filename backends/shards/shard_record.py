@@ -53,7 +53,7 @@ class RunRef:
         bytes: its size.
         segments: its number of segments.
         checksum: of a file, the checksum of its table of checksums
-            (`idlestate.backends.runs.checked_blocks`).
+            (`idlestate.backends.runs.block_checksums`).
     """
 
     name: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.runs.checked_blocks import what_is_wrong
+from idlestate.backends.runs.block_checksums import what_is_wrong
 from idlestate.backends.shards.shard_record import RunRef
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.runs_folder import runs_of

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics import names
-from idlestate.metrics.durations import Durations
 from idlestate.metrics.names import Name
+from idlestate.metrics.step_durations import Durations
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.expired_log import ExpiredLog, Staged
 from idlestate.sidecar.core.operator_record import OperatorRecord

@@ -25,7 +25,7 @@ from idlestate.state.heap.frozen_rows import (
 )
 from idlestate.state.heap.heap_keys import AT_ONCE
 from idlestate.state.heap.item_chains import HeapChains
-from idlestate.state.heap.items_walk import ItemsWalk
+from idlestate.state.heap.sweep_of_lists_and_maps import ItemsWalk
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.row_keys import KeyLayout

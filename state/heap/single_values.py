@@ -15,8 +15,8 @@ from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.state.batch_values import Cells, Column, Stored
 from idlestate.state.heap.dicts_or_columns import HeapTable
 from idlestate.state.heap.frozen_rows import Front, FrozenSingles, FrozenTable
+from idlestate.state.heap.sweep_of_values import SingleWalk
 from idlestate.state.heap.value_columns import HeapColumns
-from idlestate.state.heap.values_walk import SingleWalk
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.rows import ValueLayout

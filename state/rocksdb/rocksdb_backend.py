@@ -11,7 +11,7 @@ from rocksdict import BottommostLevelCompaction, CompactOptions
 from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.closed_backend import ClosedBackend
 from idlestate.state.errors import SnapshotError, StateError
-from idlestate.state.rocksdb.compaction import PeriodicCleanup, compaction_of, filtering
+from idlestate.state.rocksdb.compaction_filter import PeriodicCleanup, compaction_of, filtering
 from idlestate.state.rocksdb.rocksdb_database import Database, FamilyTimerStore
 from idlestate.state.rocksdb.rocksdb_snapshot import (
     checkpoint,

@@ -16,7 +16,7 @@ from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.state.errors import StateError, StorageError
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import KeyGroupRange
-from idlestate.state.rocksdb.rows_walk import RowWalk
+from idlestate.state.rocksdb.sweep_of_rows import RowWalk
 from idlestate.state.row_keys import GROUP, KeyLayout
 from idlestate.state.rows import ValueLayout
 from idlestate.state.table import Row, Table, Walk

@@ -23,6 +23,7 @@ from idlestate.state.descriptors import StateKind
 from idlestate.state.heap.stamped_value_columns import StoredColumns
 from idlestate.state.rows import ValueLayout
 from idlestate.state.runs import cell_bytes
+from idlestate.state.runs.all_rows import portions
 from idlestate.state.runs.cell_bytes import Items
 from idlestate.state.runs.entry_rows import (
     element_numbers,
@@ -31,7 +32,6 @@ from idlestate.state.runs.entry_rows import (
     range_numbers,
     stored_entries,
 )
-from idlestate.state.runs.stored_rows import portions
 
 _FEW: Final = 4
 """Up to this many keys, ranges are searched in all places; for more, in sorted ones."""

@@ -22,11 +22,11 @@ from idlestate.state.key_batch import KeyBatch
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.runs import cell_bytes
 from idlestate.state.runs.cell_bytes import Items
-from idlestate.state.runs.entries_walk import EntriesWalk
 from idlestate.state.runs.entry_rows import element_keys, entry_rows, marker_cells, markers_in
 from idlestate.state.runs.entry_table import EntryTable
 from idlestate.state.runs.opened_rows import load, read
 from idlestate.state.runs.runs_table import RunsTable
+from idlestate.state.runs.sweep_of_lists_and_maps import EntriesWalk
 from idlestate.state.runs.working_set import BYTES, WorkingSet
 from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Walk

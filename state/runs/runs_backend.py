@@ -22,11 +22,11 @@ from idlestate.state.cleanup import IncrementalStep
 from idlestate.state.errors import SnapshotError
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.runs import entry_rows
+from idlestate.state.runs.all_rows import timer_rows
 from idlestate.state.runs.entry_table import EntryTable
 from idlestate.state.runs.runs_table import RunsTable
 from idlestate.state.runs.runs_tables_by_kind import ITEMS_TABLES, RunsSingleTable
 from idlestate.state.runs.runs_timers import RunsTimerQueue
-from idlestate.state.runs.stored_rows import timer_rows
 from idlestate.state.runs.working_set import KEYS, WorkingSet, column
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode

@@ -23,12 +23,12 @@ from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import ALL_GROUPS, KeyGroupRange
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.runs import cell_bytes
+from idlestate.state.runs.all_rows import cells_of, portions, state_rows
 from idlestate.state.runs.cell_bytes import Items
 from idlestate.state.runs.entry_rows import markers_in
 from idlestate.state.runs.entry_table import EntryTable
 from idlestate.state.runs.opened_rows import Front, load, make_front, read
-from idlestate.state.runs.stored_rows import cells_of, portions, state_rows
-from idlestate.state.runs.stored_walk import StoredWalk
+from idlestate.state.runs.sweep_of_values import StoredWalk
 from idlestate.state.runs.working_set import BYTES, WorkingSet
 from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Row, Table, Walk

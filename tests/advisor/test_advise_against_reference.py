@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from idlestate import advise
 from idlestate.advisor.event_columns import Reading
-from idlestate.advisor.memory_log import memory_log
+from idlestate.advisor.event_log_in_memory import memory_log
 from idlestate.advisor.peak import peaks
 from idlestate.advisor.window_ladder import Window
 from tests.advisor.slow_advisor import Event, SlowRun, slow_run

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from idlestate.backends.runs.checked_blocks import BLOCK_BYTES
+from idlestate.backends.runs.block_checksums import BLOCK_BYTES
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.run_codec import decode_run
 from idlestate.backends.runs.segment import fence_rows

@@ -18,7 +18,7 @@ from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
-from idlestate.state.rocksdb import rows_walk
+from idlestate.state.rocksdb import sweep_of_rows
 from idlestate.state.runs import items_table
 from idlestate.timers.clock import FakeClock
 
@@ -36,7 +36,7 @@ def states(backend):
     """The value, the list, and the short-lived value that a run writes."""
     long = pa.int64()
     brief = StateTtlConfig(ttl_ms=TTL_ROUNDS)
-    rows_walk.RANGE = 4  # so that sweeps delete ranges too
+    sweep_of_rows.RANGE = 4  # so that sweeps delete ranges too
     return (
         backend.get_state(ValueStateDescriptor(name="value", value_type=long)),
         backend.get_state(ListStateDescriptor(name="list", value_type=long)),

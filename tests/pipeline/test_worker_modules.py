@@ -14,7 +14,7 @@ NOT_IN_TASKS = (
     *("apscheduler", "prometheus_client", "matplotlib", "pydantic", "yaml", "click", "rich"),
 )
 IN_TASKS = {
-    f"idlestate.pipeline.{name}" for name in ("pack", "stateful_step", "changelog_unpacker")
+    f"idlestate.pipeline.{name}" for name in ("pack", "step_on_spark_state", "changelog_unpacker")
 }
 NOT_ON_DRIVER = (
     *(*NOT_IN_TASKS, "numpy", "pandas", "pyarrow"),
@@ -117,7 +117,7 @@ def test_tasks_load_what_they_do_and_no_network_no_sidecar_no_configuration(
 def test_spark_is_told_the_state_variables_without_loading_the_step(
     notes: dict[str, list[str]],
 ) -> None:
-    assert "idlestate.pipeline.shard_operator" in notes[ON_DRIVER]
+    assert "idlestate.pipeline.stateful_processor" in notes[ON_DRIVER]
     assert not among(NOT_ON_DRIVER, notes[ON_DRIVER])
 
 

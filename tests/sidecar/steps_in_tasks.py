@@ -11,7 +11,7 @@ from idlestate.backends.shards.row_counts import RowsByInput, total
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.shard_batch import Advanced
-from idlestate.pipeline.step_in_task import StepInTask
+from idlestate.pipeline.step_on_sidecar_state import StepOnSidecarState
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange, Works
@@ -110,7 +110,7 @@ class Sidecar:
             routes: Any = SimpleNamespace(
                 main=self.wire, to_range=self.to_range, range_of=lambda *_: 0
             )
-            step = StepInTask(routes, spec, table, 1)
+            step = StepOnSidecarState(routes, spec, table, 1)
             cells, *made, figures = step.run(opened, {0: packets}, {0: counts}, times, in_force)
             assert (
                 figures["0"]["input"] == operator.state.shards[0].rows.input + total(counts).input

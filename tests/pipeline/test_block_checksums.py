@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.files.checked_file import CheckedFile
+from idlestate.backends.files.file_checked_on_read import CheckedFile
 from idlestate.backends.files.local_file import LocalBytes
-from idlestate.backends.runs.checked_blocks import (
+from idlestate.backends.runs.block_checksums import (
     BLOCK_BYTES,
     BlockWriter,
     data_bytes,

@@ -34,7 +34,7 @@ Stepped = tuple[Iterable[bytes], list[Mapping[str, Any]], dict[str, dict[str, An
 function failed on, and the figures of the shards after it."""
 
 
-class StepInTask:
+class StepOnSidecarState:
     """The step of a task's shards.
 
     Args:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.sidecar.client.client import SidecarClient
-from state_room import touch_memory
+from state_memory import touch_memory
 from usage import Usage
 
 UID = "bench"

@@ -43,7 +43,7 @@ OUTPUT_SCHEMA = StructType(
 """A shard's report stands in its first row of a batch; the others carry cells alone."""
 
 
-class StatefulStep:
+class StepOnSparkState:
     """The shards of one operator in one task."""
 
     def __init__(

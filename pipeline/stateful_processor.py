@@ -19,13 +19,13 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 if TYPE_CHECKING:
     from idlestate.backends.shards.batch_work import BatchWork
     from idlestate.backends.shards.own_accumulator import Classes
-    from idlestate.pipeline.stateful_step import StatefulStep
+    from idlestate.pipeline.step_on_spark_state import StepOnSparkState
 
 STATE_NAME = "shard"
 STATE_SCHEMA = StructType([StructField("value", BinaryType())])
 
 
-class ShardOperator(StatefulProcessor):
+class ShardProcessor(StatefulProcessor):
     """Keeps the shards of one operator."""
 
     def __init__(self, uid: str, work: "BatchWork", classes: "Classes | None" = None) -> None:
@@ -63,7 +63,7 @@ class ShardOperator(StatefulProcessor):
         """Does nothing: nothing is open between calls."""
 
     @cached_property
-    def _step(self) -> "StatefulStep":
-        from idlestate.pipeline.stateful_step import StatefulStep  # noqa: PLC0415 - see above
+    def _step(self) -> "StepOnSparkState":
+        from idlestate.pipeline.step_on_spark_state import StepOnSparkState  # noqa: PLC0415 - see above
 
-        return StatefulStep(self._uid, self._handle, self._value, self._work, self._classes)
+        return StepOnSparkState(self._uid, self._handle, self._value, self._work, self._classes)

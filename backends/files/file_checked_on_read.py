@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from idlestate.backends.runs.checked_blocks import (
+from idlestate.backends.runs.block_checksums import (
     BLOCK_BYTES,
     Checksums,
     checksum_of,

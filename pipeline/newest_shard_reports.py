@@ -20,7 +20,7 @@ from idlestate.pipeline.shard_report import ShardReport, report_of
 from idlestate.retention.policy import Policy
 
 
-class OperatorReports:
+class NewestShardReports:
     """The reports of one operator; empty at first.
 
     Reports are absolute, so that the next one makes up for a lost one.
