@@ -45,8 +45,15 @@ def test_sharp_bend_is_a_knee_and_a_straight_line_is_none() -> None:
     assert "no knee" in text_report(straight)
 
 
-@pytest.mark.parametrize("budget", [None, 1, 3, 49, 1000])
-@pytest.mark.parametrize("pauses", [SESSIONS, STEADY, [10_000], [3_000, 40_000]])
+@pytest.mark.parametrize(
+    ("pauses", "budget"),
+    [
+        *((SESSIONS, budget) for budget in (None, 1, 49)),
+        *((STEADY, budget) for budget in (None, 3)),
+        ([10_000], 1),
+        ([3_000, 40_000], 1000),
+    ],
+)
 def test_policy_is_one_that_configuration_files_accept(
     pauses: list[int], budget: int | None
 ) -> None:

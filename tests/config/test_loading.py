@@ -237,7 +237,7 @@ def test_any_bytes_are_a_config_or_a_config_error(data: bytes) -> None:
 
 
 @given(st.one_of(TREES, FILES))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_any_yaml_is_a_config_or_a_config_error(tree: object) -> None:
     ends_well(yaml.safe_dump(tree, allow_unicode=True).encode("utf-8", "surrogatepass"))
 

@@ -155,7 +155,7 @@ def check(
 
 
 @law(
-    40,
+    24,
     120,
     FUNCTIONS,
     POLICIES,

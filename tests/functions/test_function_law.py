@@ -116,7 +116,7 @@ def cut(records: list[Record], at: set[int]) -> list[list[Record]]:
 
 
 @law(
-    50,
+    30,
     120,
     FUNCTIONS,
     POLICIES,

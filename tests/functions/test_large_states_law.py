@@ -122,7 +122,7 @@ def in_time(records: list[Record], cuts: set[int]) -> list[list[Record]]:
     return cut(ordered, at)
 
 
-@law(50, 150, FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS, READS, st.booleans())
+@law(30, 150, FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS, READS, st.booleans())
 def test_large_states_do_what_the_model_does(
     function: LargeScripted,
     policy: Policy,
@@ -137,7 +137,7 @@ def test_large_states_do_what_the_model_does(
 
 
 @law(
-    50,
+    30,
     150,
     *(FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS, READS),
     st.lists(st.integers(0, 3), min_size=1, max_size=4),

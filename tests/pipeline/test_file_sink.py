@@ -28,9 +28,12 @@ COMPACT = "spark.sql.streaming.fileSink.log.compactInterval"
 class Written:
     """A query that writes with Spark's file sink, to a folder or to a table."""
 
-    def __init__(self, spark: SparkSession, folder: Path, kind: str = "folder") -> None:
+    def __init__(
+        self, spark: SparkSession, folder: Path, kind: str = "folder", hours: int = HOURS
+    ) -> None:
         self.spark = spark
         self.kind = kind
+        self.hours = hours
         self.feed = Feed(folder / "input", SCHEMA, files_per_batch=1)
         self.checkpoint = folder / "check point"
         self.out = folder / "out put"
@@ -74,7 +77,7 @@ class Written:
 
     def assert_right(self) -> None:
         """Each batch once, as an undisturbed run has it; also without Spark's log."""
-        records = [[record(row) for row in batch] for batch in hours(0, HOURS)]
+        records = [[record(row) for row in batch] for batch in hours(0, self.hours)]
         expected = play(records, RULE, AGGREGATES, delay_ms=DELAY_MS).reference
         table = self.rows.toArrow()
         assert_rows(expected.last_rows(), last_rows(plain_rows(table, KEYS)), AGGREGATES)
@@ -93,39 +96,49 @@ def written(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
 ) -> Iterator[Written]:
     query = Written(spark, tmp_path, getattr(request, "param", "folder"))
-    for batch in hours(0, HOURS):
+    yield from filled(query)
+
+
+@pytest.fixture
+def brief(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Written]:
+    """Three hours: Spark compacts the notes of its log once."""
+    yield from filled(Written(spark, tmp_path, getattr(request, "param", "folder"), hours=3))
+
+
+def filled(query: Written) -> Iterator[Written]:
+    for batch in hours(0, query.hours):
         query.feed.add(batch)
-    spark.conf.set(COMPACT, 3)
+    query.spark.conf.set(COMPACT, 3)
     yield query
-    spark.conf.unset(COMPACT)
-    spark.sql(f"DROP TABLE IF EXISTS {query.table}")
+    query.spark.conf.unset(COMPACT)
+    query.spark.sql(f"DROP TABLE IF EXISTS {query.table}")
 
 
-@both
-def test_a_batch_that_the_sink_has_and_spark_has_not_committed_runs_again(
-    written: Written,
-) -> None:
+@pytest.mark.parametrize(
+    "brief", ["folder", pytest.param("table", marks=pytest.mark.long)], indirect=True
+)
+def test_a_batch_that_the_sink_has_and_spark_has_not_committed_runs_again(brief: Written) -> None:
     """The driver died between the two; also where the newest note is a compact one.
 
     A query that reads the sink has read the batch before it runs again.
     """
-    written.run()
-    written.assert_right()
-    assert "5.compact" in written.noted()
-    for batch in (written.newest, 5):
-        forget(written.checkpoint / "commits", batch)
-        forget(written.checkpoint / "offsets", batch + 1)
-        for note in written.log.iterdir():
+    brief.run()
+    brief.assert_right()
+    assert "2.compact" in brief.noted()
+    for batch in (brief.newest, 2):
+        forget(brief.checkpoint / "commits", batch)
+        forget(brief.checkpoint / "offsets", batch + 1)
+        for note in brief.log.iterdir():
             number = note.name.removeprefix(".").removesuffix(".crc").removesuffix(".compact")
             if number.isdigit() and int(number) > batch:
                 note.unlink()
-        second, checkpoint = Sink(), written.out.with_name(f"second {batch}")
-        written.read_on(checkpoint, second)
-        written.run()
-        assert "5.compact" in written.noted()
-        written.read_on(checkpoint, second)
+        second, checkpoint = Sink(), brief.out.with_name(f"second {batch}")
+        brief.read_on(checkpoint, second)
+        brief.run()
+        assert "2.compact" in brief.noted()
+        brief.read_on(checkpoint, second)
         read = Counter(map(str, second.table.select(ONCE).to_pylist()))
-        assert read == Counter(map(str, written.rows.toArrow().select(ONCE).to_pylist()))
+        assert read == Counter(map(str, brief.rows.toArrow().select(ONCE).to_pylist()))
         assert set(read.values()) == {1}
 
 
@@ -196,13 +209,13 @@ def test_a_folder_that_takes_the_place_of_another_goes_on_from_there(written: Wr
     )
 
 
-def test_a_sink_of_another_query_is_refused_and_left_as_it_is(written: Written) -> None:
-    written.run()
-    before = written.noted(), written.rows.count()
-    message = written.refusal(written.checkpoint.with_name("another"))
+def test_a_sink_of_another_query_is_refused_and_left_as_it_is(brief: Written) -> None:
+    brief.run()
+    before = brief.noted(), brief.rows.count()
+    message = brief.refusal(brief.checkpoint.with_name("another"))
     assert "belongs to another query" in message
-    assert str(written.out) in message
-    assert (written.noted(), written.rows.count()) == before
+    assert str(brief.out) in message
+    assert (brief.noted(), brief.rows.count()) == before
 
 
 @pytest.mark.long

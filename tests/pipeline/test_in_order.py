@@ -95,7 +95,7 @@ def test_bounded_input_ends_with_every_row_judged(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:
     feed, checkpoint, sink = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint", Sink()
-    batches = disordered(7, batches=3)
+    batches = disordered(7, batches=2)
     for batch in batches:
         feed.add(batch)
 

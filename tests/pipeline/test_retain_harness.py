@@ -145,7 +145,7 @@ def assert_same(played: Played, harness: RetainHarness, rows: list[Found]) -> No
 
 
 @law(
-    40,
+    24,
     100,
     rule=rules,
     batches=st.lists(st.lists(records, min_size=1, max_size=8), min_size=1, max_size=5),

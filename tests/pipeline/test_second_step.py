@@ -55,12 +55,12 @@ def habits(ended: DataFrame, **changed: Any) -> DataFrame:
 
 
 def made() -> list[list[Found]]:
-    """Clicks of two days, up to 10 minutes out of order, in three batches."""
+    """Clicks of two days, up to 10 minutes out of order, in two batches."""
     chance = random.Random(4)
     minutes = [chance.randrange(48 * HOUR) for _ in range(240)]
     minutes.sort(key=lambda minute: minute + chance.uniform(0, 9))
     rows = [{"id": chance.choice("abc"), "event_time": moment(minute)} for minute in minutes]
-    return [rows[at : at + 80] for at in range(0, 240, 80)]
+    return [rows[at : at + 120] for at in range(0, 240, 120)]
 
 
 def expected(ended: list[Found], upto_ms: int) -> Counter[Any]:

@@ -65,7 +65,7 @@ def test_a_sidecar_of_its_own_serves_a_run_and_its_look_ups(
 ) -> None:
     sidecar = Sidecar(tmp_path_factory.mktemp("s")).start()
     try:
-        fill(here, HOURS)
+        fill(here, HOURS[:2])
         here.write(backend="rocksdb")
         place = f"unix:{sidecar.data_socket}"
         assert_good(here.run("--sidecar", place))

@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.sidecar.kinds_of_worlds import SHORT_AND_LONG_KINDS
+from tests.sidecar.kinds_of_worlds import SHORT_AND_LONG_KINDS, leave_one
 from tests.sidecar.sidecar_process import Sidecar
 from tests.sidecar.sidecar_world import World
 
 LIMIT_S = 600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    leave_one(items)
 
 
 @pytest.fixture

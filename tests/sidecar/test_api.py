@@ -43,7 +43,7 @@ FUZZING = [
 ]
 
 
-@short_and_long("examples", 3, 25)
+@short_and_long("examples", 1, 25)
 def test_every_request_is_answered_as_described(folder: Path, examples: int) -> None:
     token = folder / "token"
     token.write_text(TOKEN)
