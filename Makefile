@@ -41,9 +41,9 @@ run: setup ## run the main job on a generated click stream, from scratch (ARGS="
 CHECKS = $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
 
 test: setup ## run lint, type checks and the short form of every test (ARGS="-k name", SPARK=4.1)
-	@$(BROWSER) >/dev/null || true
-	@$(WITH_JAVA) $(BIN)/python tests/share_classes.py & \
-		$(if $(filter .venv,$(VENV)),$(CHECKS),true) && wait $$!
+	@$(BROWSER) >/dev/null & \
+		$(WITH_JAVA) $(BIN)/python tests/share_classes.py & shared=$$!; \
+		$(if $(filter .venv,$(VENV)),$(CHECKS),true) && wait $$shared && wait
 	@echo "test: every test but the long ones"
 	@$(PYTEST) -m "not long" $(ARGS)
 
