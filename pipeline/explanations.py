@@ -13,8 +13,8 @@ from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.files.spark_logs import newest_batch, reached_watermark_ms
 from idlestate.backends.runs.table_schema import KeyColumns
 from idlestate.backends.shards.key_facts import Explanation, KeyFacts, facts_of, one_key, shard_of
+from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.packet_codec import KeptPacketError
-from idlestate.backends.shards.shard_step import open_table
 from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, operator_of, read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import read_records

@@ -10,13 +10,13 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.files.spark_logs import newest_batch, reached_watermark_ms
 from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.planned_removals import (
     PolicyPlan,
     added_up,
     horizons_of,
     plan_of_shards,
 )
-from idlestate.backends.shards.shard_step import open_table
 from idlestate.backends.shards.stream_join import JOIN
 from idlestate.config.loading import Config, load_config
 from idlestate.errors import RefusedError

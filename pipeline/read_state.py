@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.files.spark_logs import newest_batch
+from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.run_place import read_table
 from idlestate.backends.shards.shard_record import OPEN, RecordError, ShardRecord
-from idlestate.backends.shards.shard_step import open_table
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.backends.shards.table_spec import TableSpec

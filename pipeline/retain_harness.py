@@ -20,10 +20,10 @@ from idlestate.backends.runs.table_runs import Next
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.accumulator import Accumulator
 from idlestate.backends.shards.aggregation import Aggregation
+from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.row_counts import RowsByInput, of_texts, total
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord
-from idlestate.backends.shards.shard_step import open_table
 from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments

@@ -15,10 +15,10 @@ from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
 from idlestate.backends.shards.changelog_rows import of_batch
 from idlestate.backends.shards.emitted_rows import ROWS_PER_CELL
+from idlestate.backends.shards.next_record import next_record, open_table, steps_of
 from idlestate.backends.shards.row_counts import RowCounts, RowsByInput
 from idlestate.backends.shards.run_place import RunPlace
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.backends.shards.shard_step import next_record, open_table, steps_of
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion

@@ -14,8 +14,8 @@ from typing import Final
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS
 from idlestate.state.batch_values import Stored
+from idlestate.state.byte_layout import MERGED, NO_VALUE, ValueLayout
 from idlestate.state.descriptors import StateKind
-from idlestate.state.rows import MERGED, NO_VALUE, ValueLayout
 from idlestate.state.table import Row, Table, Walk
 from idlestate.state.ttl import Ttl
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from idlestate.state.batch_values import Stored
+from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.descriptors import StateDescriptor, StateKind
 from idlestate.state.errors import StateKindError, StateMigrationError
-from idlestate.state.rows import ValueLayout
 from idlestate.state.schema_change import adapter
 from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Row

@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.state.byte_layout import ROW_VERSION, ValueLayout
 from idlestate.state.codec import CODEC_VERSION
 from idlestate.state.descriptors import StateDescriptor, StateKind
 from idlestate.state.errors import SnapshotError
-from idlestate.state.rows import ROW_VERSION, ValueLayout
 
 
 @dataclass(frozen=True, slots=True)

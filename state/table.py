@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.state.batch_values import Cells, Column, Lists, Stored
+from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.row_keys import KeyLayout
-from idlestate.state.rows import ValueLayout
 
 
 class Row(NamedTuple):

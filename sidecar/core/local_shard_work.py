@@ -13,11 +13,11 @@ from idlestate.backends.runs.keys import find_distinct, take_keys
 from idlestate.backends.shards.changelog_rows import change_schema, of_batch
 from idlestate.backends.shards.emitted_rows import EmitsRecords
 from idlestate.backends.shards.key_facts import KeyFacts, facts_of, shard_of
+from idlestate.backends.shards.next_record import steps_of
 from idlestate.backends.shards.packet_codec import KeptPacketError, PacketError
 from idlestate.backends.shards.planned_removals import Horizon, added_up, horizons_of
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.shard_record import LIVES, ShardRecord
-from idlestate.backends.shards.shard_step import steps_of
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.state_rows import some_rows
 from idlestate.backends.shards.steps_by_key import Steps

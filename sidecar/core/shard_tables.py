@@ -19,8 +19,8 @@ from idlestate.backends.runs.run_codec import RunError, decode_run, encode_run
 from idlestate.backends.runs.segment import Segment
 from idlestate.backends.runs.table_runs import Next
 from idlestate.backends.runs.table_schema import TableSchema
+from idlestate.backends.shards.next_record import next_record, open_table
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord
-from idlestate.backends.shards.shard_step import next_record, open_table
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.sidecar.core.segment_keys import segment_key, segment_keys

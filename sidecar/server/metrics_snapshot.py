@@ -13,7 +13,7 @@ from idlestate.metrics.samples import Samples
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.operator import Operator, Sizes
 from idlestate.sidecar.core.operators import Host
-from idlestate.sidecar.server.scheduler import Scheduler
+from idlestate.sidecar.server.job_scheduler import Scheduler
 from idlestate.sidecar.workers.worker_supervisor import Workers
 from idlestate.timers.steady_clock import SteadyClock
 

@@ -25,20 +25,20 @@ from idlestate.sidecar.core.local_placement import OneRange, Works
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, SidecarError
 from idlestate.sidecar.server.access_control import TokenFile, http_tls, knows_clients, refusal_of
-from idlestate.sidecar.server.background_jobs import Background
 from idlestate.sidecar.server.commit_logs import reached_ms
 from idlestate.sidecar.server.control_plane import ControlPlane
 from idlestate.sidecar.server.data_plane import DataPlane
 from idlestate.sidecar.server.declared_operators import declare_all
 from idlestate.sidecar.server.directory_lock import DirectoryLock
 from idlestate.sidecar.server.health import Health
+from idlestate.sidecar.server.job_scheduler import Scheduler
 from idlestate.sidecar.server.memory_allocator import keep_memory, keep_objects
 from idlestate.sidecar.server.metrics_snapshot import Facts, sidecar_exporter
 from idlestate.sidecar.server.open_files_limit import take_descriptors
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
-from idlestate.sidecar.server.scheduler import Scheduler
 from idlestate.sidecar.server.state_folder import StateFolder
 from idlestate.sidecar.server.status import sidecar_page
+from idlestate.sidecar.server.sweep_and_cleanup_jobs import Background
 from idlestate.sidecar.server.systemd_notify import notify
 from idlestate.sidecar.server.thread_switching import take_short_turns
 from idlestate.sidecar.stores.store import Store

@@ -16,6 +16,7 @@ import numpy as np
 from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.backends.runs.byte_index import ABSENT
 from idlestate.state.batch_values import Stored
+from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.heap.copy_on_write_columns import Held
 from idlestate.state.heap.frozen_rows import (
     Front,
@@ -29,7 +30,6 @@ from idlestate.state.heap.sweep_of_lists_and_maps import ItemsWalk
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.row_keys import KeyLayout
-from idlestate.state.rows import ValueLayout
 from idlestate.state.table import Removed, Row, Table, Walk
 from idlestate.state.usage import Usage
 

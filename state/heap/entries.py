@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from idlestate.backends.runs.byte_arrays import Flags, Positions, fixed_width, layout_of, slices
 from idlestate.backends.runs.byte_index import ABSENT, ByteIndex, distinct
 from idlestate.state.batch_values import Column
+from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.heap.item_chains import HeapChains
 from idlestate.state.key_batch import KeyBatch
-from idlestate.state.rows import ValueLayout
 from idlestate.state.usage import Usage
 
 

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.backends.runs.byte_index import ByteIndex
 from idlestate.state.batch_values import Stored
+from idlestate.state.byte_layout import MERGED, ValueLayout
 from idlestate.state.heap.copy_on_write_columns import Held, HeldColumns
 from idlestate.state.heap.stamped_value_columns import StoredColumns
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.row_keys import KeyLayout
-from idlestate.state.rows import MERGED, ValueLayout
 from idlestate.state.table import Row
 
 AT_ONCE: Final = 1 << 14

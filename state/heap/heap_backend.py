@@ -6,6 +6,7 @@ from pathlib import Path
 from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.cleanup import IncrementalStep
 from idlestate.state.descriptors import StateKind
+from idlestate.state.folder_record import check_restore
 from idlestate.state.heap.copy_on_write_columns import Held
 from idlestate.state.heap.dicts_or_columns import HeapTable
 from idlestate.state.heap.heap_list import HeapListTable
@@ -18,7 +19,6 @@ from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotM
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
 from idlestate.state.snapshots.snapshot_parts import Part, stored_parts, write_parts
 from idlestate.state.state_schema import StateSchema
-from idlestate.state.stored_record import check_restore
 from idlestate.state.table import Row, Table
 from idlestate.state.ttl import Ttl
 from idlestate.state.usage import Usage

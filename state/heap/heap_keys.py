@@ -7,12 +7,12 @@ import pyarrow as pa
 
 from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.backends.runs.byte_index import ByteIndex
+from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.codec import Codec
 from idlestate.state.heap.frozen_rows import FrozenKeys
 from idlestate.state.heap.namespaces import Spaces
 from idlestate.state.heap.stamped_value_columns import StoredColumns
 from idlestate.state.key_batch import KeyBatch
-from idlestate.state.rows import ValueLayout
 
 SPARE: Final = 1024
 """Number of removed keys that are not worth new columns."""

@@ -8,13 +8,13 @@ import numpy as np
 from idlestate.backends.runs.byte_arrays import Flags
 from idlestate.backends.runs.byte_index import ABSENT
 from idlestate.state.batch_values import Cells, Column, Stored
+from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.heap.dicts_or_columns import ItemsTable, Space
 from idlestate.state.heap.entries import HeapEntries
 from idlestate.state.heap.frozen_rows import FrozenMaps
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_codec import holds_floats
 from idlestate.state.row_keys import KeyLayout
-from idlestate.state.rows import ValueLayout
 from idlestate.state.table import MapTable, Removed
 
 

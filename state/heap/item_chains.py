@@ -18,10 +18,10 @@ from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.backends.runs.byte_index import ABSENT, ByteIndex, distinct, grown
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.state.batch_values import Cells, Column, Lists, Stored
+from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.heap.frozen_rows import FrozenItems
 from idlestate.state.heap.heap_keys import SPARE, HeapKeys
 from idlestate.state.key_batch import KeyBatch
-from idlestate.state.rows import ValueLayout
 from idlestate.state.usage import Usage
 
 ONE: Final = np.int32(1)

@@ -13,13 +13,13 @@ import numpy as np
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.state.batch_values import Cells, Column, Stored
+from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.heap.dicts_or_columns import HeapTable
 from idlestate.state.heap.frozen_rows import Front, FrozenSingles, FrozenTable
 from idlestate.state.heap.sweep_of_values import SingleWalk
 from idlestate.state.heap.value_columns import HeapColumns
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.row_keys import KeyLayout
-from idlestate.state.rows import ValueLayout
 from idlestate.state.table import Row, SingleTable, Walk
 from idlestate.state.usage import Usage
 

@@ -7,8 +7,8 @@ import numpy as np
 from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.backends.runs.byte_index import ABSENT, grown
 from idlestate.state.batch_values import Cells, Column, Stored, dtype_of
+from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.heap.copy_on_write_columns import HeldColumns
-from idlestate.state.rows import ValueLayout
 
 NOTHING: Final = 0
 NO_VALUE: Final = 1

@@ -11,6 +11,7 @@ from rocksdict import BottommostLevelCompaction, CompactOptions
 from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.closed_backend import ClosedBackend
 from idlestate.state.errors import SnapshotError, StateError
+from idlestate.state.folder_record import check_record, check_restore, record_of
 from idlestate.state.rocksdb.compaction_filter import PeriodicCleanup, compaction_of, filtering
 from idlestate.state.rocksdb.rocksdb_database import Database, FamilyTimerStore
 from idlestate.state.rocksdb.rocksdb_snapshot import (
@@ -37,7 +38,6 @@ from idlestate.state.snapshots.snapshot_files import (
 )
 from idlestate.state.snapshots.snapshot_parts import stored_parts, write_parts
 from idlestate.state.state_schema import StateSchema
-from idlestate.state.stored_record import check_record, check_restore, record_of
 from idlestate.state.table import Table
 from idlestate.state.ttl import Ttl
 from idlestate.state.usage import Usage

@@ -10,12 +10,12 @@ from rocksdict import Rdict
 
 from idlestate.backends.runs.byte_arrays import Positions, fixed_width, order_of
 from idlestate.state.batch_values import Column, Stored
+from idlestate.state.byte_layout import MERGED, SEQUENCE, ValueLayout
 from idlestate.state.cleanup import lists_in, merged_row
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import ALL_GROUPS, KeyGroupRange
 from idlestate.state.rocksdb.rocksdb_table import RocksDBTable
 from idlestate.state.row_keys import KeyLayout
-from idlestate.state.rows import MERGED, SEQUENCE, ValueLayout
 from idlestate.state.table import ListTable, Removed, Row, Visit, Walk
 
 LAST = b"\xff" * (SEQUENCE.size + 1)

@@ -7,9 +7,9 @@ import pyarrow.compute as pc
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions, order_of
 from idlestate.state.batch_values import Cells, Column, Stored
+from idlestate.state.byte_layout import NO_VALUE
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.rocksdb.rocksdb_table import RocksDBTable
-from idlestate.state.rows import NO_VALUE
 from idlestate.state.table import MapTable
 
 

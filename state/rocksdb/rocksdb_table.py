@@ -13,12 +13,12 @@ from typing import Any, Protocol
 from rocksdict import Rdict, RdictIter, ReadOptions, WriteBatch
 
 from idlestate.backends.runs.byte_arrays import Positions
+from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.errors import StateError, StorageError
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.rocksdb.sweep_of_rows import RowWalk
 from idlestate.state.row_keys import GROUP, KeyLayout
-from idlestate.state.rows import ValueLayout
 from idlestate.state.table import Row, Table, Walk
 from idlestate.state.usage import Usage
 

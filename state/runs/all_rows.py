@@ -12,9 +12,9 @@ from idlestate.backends.runs.byte_arrays import layout_of
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
 from idlestate.retention.policy import FOREVER_MS
+from idlestate.state.byte_layout import MERGED
 from idlestate.state.descriptors import StateKind
 from idlestate.state.key_groups import ALL_GROUPS, KeyGroupRange
-from idlestate.state.rows import MERGED
 from idlestate.state.runs import cell_bytes
 from idlestate.state.runs.cell_bytes import Items, split_map
 from idlestate.state.runs.entry_rows import markers_in, parts_of, stored_entries

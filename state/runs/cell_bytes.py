@@ -1,6 +1,6 @@
 """Cells of a row: the data of one state for one key and namespace, as bytes; null for nothing.
 
-    value, reducing, aggregating    a row value, see `state/rows.py`
+    value, reducing, aggregating    a row value, see `state/byte_layout.py`
     list                            a row value: the items one after another
     map                             the number of entries (4 bytes), the lengths of their user keys
                                     and of their row values (4 bytes each), user keys, row values
@@ -26,8 +26,8 @@ from idlestate.backends.runs.byte_arrays import (
     spread,
 )
 from idlestate.state.batch_values import Cells, Lists, dtype_of
+from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.descriptors import StateKind
-from idlestate.state.rows import ValueLayout
 
 _LENGTH = np.dtype("<u4")
 

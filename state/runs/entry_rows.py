@@ -3,7 +3,7 @@
 The key of a row consists of
 
     prefix         of the key and namespace, as in the first table
-    user key       as in a row of a map (`state/rows.py`); for a list the element's number, 8 bytes
+    user key       as in a row of a map (`state/byte_layout.py`); for a list its number, 8 bytes
     length         of the prefix, 4 bytes
 
 The range of its place (`idlestate.backends.runs.entry_places`) is the key group and some bits of

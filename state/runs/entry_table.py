@@ -19,9 +19,9 @@ from idlestate.backends.runs.entry_places import ranges_at
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.state.batch_values import Cells, Stored
+from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.descriptors import StateKind
 from idlestate.state.heap.stamped_value_columns import StoredColumns
-from idlestate.state.rows import ValueLayout
 from idlestate.state.runs import cell_bytes
 from idlestate.state.runs.all_rows import portions
 from idlestate.state.runs.cell_bytes import Items

@@ -20,6 +20,7 @@ from idlestate.backends.shards.shard_record import TableRecord
 from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.cleanup import IncrementalStep
 from idlestate.state.errors import SnapshotError
+from idlestate.state.folder_record import check_record, check_restore, record_of
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.runs import entry_rows
 from idlestate.state.runs.all_rows import timer_rows
@@ -34,7 +35,6 @@ from idlestate.state.snapshots.snapshot_files import SnapshotInfo
 from idlestate.state.snapshots.snapshot_parts import Part, stored_parts, write_parts
 from idlestate.state.state import Many
 from idlestate.state.state_schema import VERSIONS, StateSchema, check_versions
-from idlestate.state.stored_record import check_record, check_restore, record_of
 from idlestate.state.table import Table
 from idlestate.state.ttl import Ttl
 from idlestate.state.usage import Usage

@@ -16,12 +16,12 @@ from idlestate.backends.shards.bounded_over import over_kind
 from idlestate.backends.shards.deduplication import Keep, deduplication
 from idlestate.backends.shards.frames import Frame, FrameUnit
 from idlestate.backends.shards.key_facts import KeyState, facts_of, one_key
+from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.planned_removals import horizons_of
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.backends.shards.shard_step import open_table
 from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.backends.shards.stream_join import JoinWork
 from idlestate.metrics.key_age_figures import idle_ages, keys_due

@@ -21,7 +21,7 @@ NOT_ON_DRIVER = (
     *(
         "idlestate.backends.runs",
         "idlestate.backends.files",
-        "idlestate.backends.shards.shard_step",
+        "idlestate.backends.shards.next_record",
     ),
 )
 TASK = "pyspark.worker"

@@ -10,9 +10,9 @@ from idlestate.config.sidecar_settings import Sidecar as Settings
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DamagedError
-from idlestate.sidecar.server.background_jobs import Background
+from idlestate.sidecar.server.job_scheduler import Scheduler
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
-from idlestate.sidecar.server.scheduler import Scheduler
+from idlestate.sidecar.server.sweep_and_cleanup_jobs import Background
 from idlestate.timers.steady_clock import SteadyClock
 from tests.sidecar.expiry_lag import lag_ms
 from tests.sidecar.sidecar_world import (

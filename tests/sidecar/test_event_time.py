@@ -11,8 +11,8 @@ from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.config.sidecar_settings import Sidecar as Settings
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.protocol.transfers import stream_of
-from idlestate.sidecar.server.background_jobs import Background
 from idlestate.sidecar.server.commit_logs import reached_ms
+from idlestate.sidecar.server.sweep_and_cleanup_jobs import Background
 from idlestate.timers.steady_clock import SteadyClock
 from tests.backends.law_runner import Found, last_rows, run_reference
 from tests.backends.test_law import IDLE, LONG, batch, named_case

@@ -8,8 +8,8 @@ import pytest
 from idlestate.config.sidecar_settings import Sidecar as Settings
 from idlestate.sidecar.core import expired_log_compaction
 from idlestate.sidecar.core.expired_log import LogEntry
-from idlestate.sidecar.server.background_jobs import Background
-from idlestate.sidecar.server.scheduler import Scheduler
+from idlestate.sidecar.server.job_scheduler import Scheduler
+from idlestate.sidecar.server.sweep_and_cleanup_jobs import Background
 from idlestate.timers.steady_clock import SteadyClock
 from tests.sidecar.sidecar_world import KEYS, RULE, UID, World
 

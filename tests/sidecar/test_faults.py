@@ -15,8 +15,8 @@ import pytest
 from pyarrow import flight
 
 from idlestate.sidecar.protocol.errors import DamagedError
-from idlestate.sidecar.server.background_jobs import Background
-from idlestate.sidecar.server.scheduler import Scheduler
+from idlestate.sidecar.server.job_scheduler import Scheduler
+from idlestate.sidecar.server.sweep_and_cleanup_jobs import Background
 from idlestate.timers.steady_clock import SteadyClock
 from tests.patience import PATIENCE_S
 from tests.sidecar.sidecar_process import COMMAND, OPERATOR, Sidecar, add, fill

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from idlestate.sidecar.protocol.errors import SidecarError
-from idlestate.sidecar.server.scheduler import Scheduler
+from idlestate.sidecar.server.job_scheduler import Scheduler
 from tests.patience import PATIENCE_S
 
 

@@ -10,7 +10,7 @@ from idlestate.retention.rules import NEVER_MS
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.errors import BusyError, SidecarError
-from idlestate.sidecar.server.scheduler import Scheduler
+from idlestate.sidecar.server.job_scheduler import Scheduler
 from idlestate.timers.steady_clock import SteadyClock
 
 _SETTLE_MS = 500
