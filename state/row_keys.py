@@ -1,6 +1,6 @@
 """The part of a row key that all kinds of state share: key group, key, namespace.
 
-`rows.py` describes their layout.
+`byte_layout.py` describes their layout.
 """
 
 import struct

@@ -20,7 +20,7 @@ from idlestate.state.row_keys import KeyLayout
 
 
 class Row(NamedTuple):
-    """One row in transfers between backends and snapshots; `rows.py` defines its layout."""
+    """One row in transfers between backends and snapshots; `byte_layout.py` defines its layout."""
 
     key: bytes
     value: bytes

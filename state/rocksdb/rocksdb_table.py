@@ -1,4 +1,4 @@
-"""Tables in RocksDB: one column family per state, rows as `rows.py` lays them out.
+"""Tables in RocksDB: one column family per state, rows as `byte_layout.py` lays them out.
 
 Writes never read: an append to a list is a separate, numbered row after the others, until a
 compaction merges them. Each call writes one atomic batch. Batches are read and written in row
