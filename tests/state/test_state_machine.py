@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, Phase, settings
 
 from idlestate.state.heap import dicts_or_columns, single_values
 from idlestate.state.runs import (
+    all_rows,
     items_table,
     runs_table,
     runs_timers,
-    stored_rows,
     working_set,
 )
 from tests.lengths import short_and_long
@@ -42,7 +42,7 @@ def small_tables(monkeypatch):
     for module in (single_values, dicts_or_columns):
         monkeypatch.setattr(module, "SMALL", 3)
     monkeypatch.setattr(working_set, "MOST_ROWS", 5)
-    monkeypatch.setattr(stored_rows, "AT_ONCE", 3)
+    monkeypatch.setattr(all_rows, "AT_ONCE", 3)
     monkeypatch.setattr(runs_timers, "AHEAD", 2)
     monkeypatch.setattr(runs_table, "LOADED", 3)
     monkeypatch.setattr(items_table, "CELL_BYTES", 30)
