@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from idlestate.metrics import names, scrape_cache
+from idlestate.metrics import families, scrape_cache
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import OperatorMetrics
@@ -40,7 +40,7 @@ ACCESSES, ENDS = key_times(1), key_times(2)
 
 
 def figures(number: int) -> OperatorFigures:
-    counted = {name: BucketCounts.none(name).with_value(name, 0.02) for name in names.DURATIONS}
+    counted = {name: BucketCounts.none(name).with_value(name, 0.02) for name in families.DURATIONS}
     return OperatorFigures(
         operator=f"clicks-by-session-{number}",
         watermark_ms=NOW_MS,

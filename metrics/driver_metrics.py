@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from threading import Lock
 
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.history import HistoryFile
 from idlestate.metrics.operator_figures import OperatorFigures
@@ -36,12 +36,12 @@ class DriverMetrics:
         file_of: Callable[[str], HistoryFile | None] = lambda _: None,
     ) -> None:
         self.outlooks = Outlooks(budget_for, file_of)
-        self.durations = Durations(names.BATCH_DURATION)
+        self.durations = Durations(families.BATCH_DURATION)
         self.dropped = 0
         self._lock = Lock()
         self._figures: dict[str, OperatorFigures] = {}
         OperatorMetrics(exporter, self.at)
-        exporter.add((names.DROPPED_FIGURES,), self._samples)
+        exporter.add((families.DROPPED_FIGURES,), self._samples)
 
     def show(self, figures: OperatorFigures) -> None:
         """Export these figures of an operator from now on."""
@@ -63,4 +63,4 @@ class DriverMetrics:
         ]
 
     def _samples(self, _now_ms: int) -> Samples:
-        return {names.DROPPED_FIGURES: {(): self.dropped}}
+        return {families.DROPPED_FIGURES: {(): self.dropped}}

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from idlestate.metrics import names
-from idlestate.metrics.names import MetricKind, Name
+from idlestate.metrics import families
+from idlestate.metrics.families import MetricKind, Name
 from idlestate.metrics.samples import BucketCounts, Samples, merged
 from idlestate.metrics.scrape_cache import ScrapeCache
 from idlestate.metrics.series_cap import MAX_SERIES, SeriesCap
@@ -37,7 +37,7 @@ class Exporter:
         self._sources: list[Source] = []
         self._lock = RLock()
         self._cache = ScrapeCache(clock)
-        self.add((names.OVERFLOWED_SERIES, names.BUILD_INFO), self._own)
+        self.add((families.OVERFLOWED_SERIES, families.BUILD_INFO), self._own)
 
     def add(self, of: Sequence[Name], source: Source) -> None:
         """Export families of a source, which may leave out those that it has no samples of."""
@@ -50,7 +50,7 @@ class Exporter:
             now_ms = self._clock.now_ms()
             # Its own come last: sources are capped while they are asked.
             found = merged(source(now_ms) for source in reversed(self._sources))
-            left_out = self.cap.left_out(names.OPERATOR)
+            left_out = self.cap.left_out(families.OPERATOR)
         shown = {name: found[name] for name in self.names if found.get(name)}
         return _without(shown, left_out) if left_out else shown
 
@@ -66,8 +66,8 @@ class Exporter:
 
     def _own(self, _now_ms: int) -> Samples:
         return {
-            names.OVERFLOWED_SERIES: {(): self.cap.overflowed},
-            names.BUILD_INFO: {(VERSION,): 1},
+            families.OVERFLOWED_SERIES: {(): self.cap.overflowed},
+            families.BUILD_INFO: {(VERSION,): 1},
         }
 
 
@@ -75,7 +75,7 @@ def _without(samples: Samples, operators: set[str]) -> Samples:
     """The samples of all other operators, whichever source they are from."""
     return {
         name: {labels: value for labels, value in of.items() if labels[0] not in operators}
-        if names.OPERATOR in name.labels
+        if families.OPERATOR in name.labels
         else of
         for name, of in samples.items()
     }

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from idlestate.metrics.names import DUE_WITHIN_MS
+from idlestate.metrics.families import DUE_WITHIN_MS
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.samples import BucketCounts
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from idlestate.metrics.families import ABSENCE, Name
 from idlestate.metrics.forecast import Range
-from idlestate.metrics.names import ABSENCE, Name
 from idlestate.metrics.samples import BucketCounts
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain

@@ -13,10 +13,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter
+from idlestate.metrics.families import Name
 from idlestate.metrics.key_age_figures import idle_ages, keys_due
-from idlestate.metrics.names import Name
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.samples import BucketCounts, Labels, Samples, Value
 from idlestate.retention.policy import FOREVER_MS
@@ -25,39 +25,41 @@ FiguresAt: TypeAlias = Callable[[int], Sequence[OperatorFigures]]
 """The newest figures of all operators, at a time of the wall clock (ms)."""
 
 _PLAIN: Mapping[Name, Callable[[OperatorFigures], float]] = {
-    names.INPUT_ROWS: lambda f: f.input_rows,
-    names.LATE_ROWS: lambda f: f.late_rows,
-    names.LIVE_KEYS: lambda f: f.live_keys,
-    names.STATE_BYTES: lambda f: f.state_bytes,
-    names.REMEMBERED_KEYS: lambda f: f.remembered_keys,
-    names.REMEMBERED_BYTES: lambda f: f.remembered_bytes,
-    names.HELD_ROWS: lambda f: f.held_rows,
-    names.KEYS_SEEN: lambda f: f.keys_seen,
-    names.KEYS_CREATED: lambda f: f.keys_created,
-    names.RETURNING_KEYS: lambda f: f.returning_keys,
-    names.WATERMARK: lambda f: _timestamp_s(f.watermark_ms),
-    names.LAST_BATCH: lambda f: _timestamp_s(f.batch_time_ms),
-    names.BATCHES: lambda f: f.batches,
-    names.RETENTION_MIN: lambda f: _span_s(f.policy.idle_min_ms if f.policy.idle_on else 0),
-    names.RETENTION_MAX: lambda f: _span_s(f.policy.idle_max_ms if f.policy.idle_on else 0),
-    names.RETENTION_TTL: lambda f: _span_s(f.policy.ttl_ms),
-    names.RETENTION_LIFETIME: lambda f: _span_s(f.policy.max_lifetime_ms),
-    names.POLICY_VERSION: lambda f: f.policy_version,
+    families.INPUT_ROWS: lambda f: f.input_rows,
+    families.LATE_ROWS: lambda f: f.late_rows,
+    families.LIVE_KEYS: lambda f: f.live_keys,
+    families.STATE_BYTES: lambda f: f.state_bytes,
+    families.REMEMBERED_KEYS: lambda f: f.remembered_keys,
+    families.REMEMBERED_BYTES: lambda f: f.remembered_bytes,
+    families.HELD_ROWS: lambda f: f.held_rows,
+    families.KEYS_SEEN: lambda f: f.keys_seen,
+    families.KEYS_CREATED: lambda f: f.keys_created,
+    families.RETURNING_KEYS: lambda f: f.returning_keys,
+    families.WATERMARK: lambda f: _timestamp_s(f.watermark_ms),
+    families.LAST_BATCH: lambda f: _timestamp_s(f.batch_time_ms),
+    families.BATCHES: lambda f: f.batches,
+    families.RETENTION_MIN: lambda f: _span_s(f.policy.idle_min_ms if f.policy.idle_on else 0),
+    families.RETENTION_MAX: lambda f: _span_s(f.policy.idle_max_ms if f.policy.idle_on else 0),
+    families.RETENTION_TTL: lambda f: _span_s(f.policy.ttl_ms),
+    families.RETENTION_LIFETIME: lambda f: _span_s(f.policy.max_lifetime_ms),
+    families.POLICY_VERSION: lambda f: f.policy_version,
 }
 _BY_LABEL: Mapping[Name, Callable[[OperatorFigures], Mapping[str, float]]] = {
-    names.REJECTED_ROWS: lambda f: _bounded(f.rejected_rows, names.REJECT_REASONS),
-    names.KEYS_EXPIRED: lambda f: _bounded(f.keys_expired, names.EXPIRY_REASONS),
-    names.ROWS_BY_INPUT: lambda f: {name: of.read for name, of in f.inputs.items()},
-    names.LATE_BY_INPUT: lambda f: {name: of.late for name, of in f.inputs.items()},
-    names.REJECTED_BY_INPUT: lambda f: {name: of.rejected for name, of in f.inputs.items()},
-    names.DISK_BYTES: lambda f: {part: f.disk_bytes.get(part, 0) for part in names.DISK_PARTS},
+    families.REJECTED_ROWS: lambda f: _bounded(f.rejected_rows, families.REJECT_REASONS),
+    families.KEYS_EXPIRED: lambda f: _bounded(f.keys_expired, families.EXPIRY_REASONS),
+    families.ROWS_BY_INPUT: lambda f: {name: of.read for name, of in f.inputs.items()},
+    families.LATE_BY_INPUT: lambda f: {name: of.late for name, of in f.inputs.items()},
+    families.REJECTED_BY_INPUT: lambda f: {name: of.rejected for name, of in f.inputs.items()},
+    families.DISK_BYTES: lambda f: {
+        part: f.disk_bytes.get(part, 0) for part in families.DISK_PARTS
+    },
 }
 """Families with one label more, by its value."""
 _OPTIONAL: Mapping[Name, Callable[[OperatorFigures], float | BucketCounts | None]] = {
-    names.SWEPT: lambda f: _optional_s(f.swept_ms),
-    names.COMPACTED: lambda f: _optional_s(f.compacted_ms),
-    names.BUDGET_KEYS: lambda f: f.budget.keys or None,
-    names.BUDGET_BYTES: lambda f: f.budget.bytes or None,
+    families.SWEPT: lambda f: _optional_s(f.swept_ms),
+    families.COMPACTED: lambda f: _optional_s(f.compacted_ms),
+    families.BUDGET_KEYS: lambda f: f.budget.keys or None,
+    families.BUDGET_BYTES: lambda f: f.budget.bytes or None,
 }
 """Families that not every operator has."""
 
@@ -73,8 +75,8 @@ def _forecasts(figures: OperatorFigures) -> dict[Labels, float]:
 
 
 _BY_LABELS: Mapping[Name, Callable[[OperatorFigures], Mapping[Labels, float]]] = {
-    names.BUDGET_FULL: lambda f: {(budget,): full_s for budget, full_s in f.full_s.items()},
-    names.FORECAST: _forecasts,
+    families.BUDGET_FULL: lambda f: {(budget,): full_s for budget, full_s in f.full_s.items()},
+    families.FORECAST: _forecasts,
 }
 """Families with several labels more, or with labels that not every operator has."""
 SERIES: Final = 200
@@ -93,11 +95,11 @@ class OperatorMetrics:
     def __init__(self, exporter: Exporter, figures_at: FiguresAt) -> None:
         self._cap = exporter.cap
         self._figures_at = figures_at
-        exporter.add(names.OF_OPERATOR, self._samples)
+        exporter.add(families.OF_OPERATOR, self._samples)
 
     def _samples(self, now_ms: int) -> Samples:
         every = self._figures_at(now_ms)
-        shown = self._cap.admitted(names.OPERATOR, (each.operator for each in every), SERIES)
+        shown = self._cap.admitted(families.OPERATOR, (each.operator for each in every), SERIES)
         return samples_of([each for each in every if each.operator in shown], now_ms)
 
 
@@ -113,17 +115,17 @@ def samples_of(operators: Sequence[OperatorFigures], now_ms: int) -> Samples:
     for name, read in _PLAIN.items():
         found[name] = {labels: read(each) for labels, each in one}
     lags_s = ((labels, _optional_s(each.expiry_lag_ms(now_ms))) for labels, each in one)
-    found[names.EXPIRY_LAG] = {labels: lag_s for labels, lag_s in lags_s if lag_s is not None}
+    found[families.EXPIRY_LAG] = {labels: lag_s for labels, lag_s in lags_s if lag_s is not None}
     ages = zip(one, idle_ages(operators, now_ms), strict=True)
-    found[names.IDLE_AGE] = {labels: counts for (labels, _), counts in ages}
-    found[names.ABSENCE] = {labels: each.absences for labels, each in one}
+    found[families.IDLE_AGE] = {labels: counts for (labels, _), counts in ages}
+    found[families.ABSENCE] = {labels: each.absences for labels, each in one}
     deadlines = [
         ((each.operator, within), due)
         for each, by_span in zip(operators, keys_due(operators, now_ms), strict=True)
         for within, due in by_span.items()
     ]
-    found[names.KEYS_DUE] = {labels: due.keys for labels, due in deadlines}
-    found[names.FORECAST_FLOOR] = {labels: due.staying for labels, due in deadlines}
+    found[families.KEYS_DUE] = {labels: due.keys for labels, due in deadlines}
+    found[families.FORECAST_FLOOR] = {labels: due.staying for labels, due in deadlines}
     for name, read_all in _BY_LABEL.items():
         found[name] = {
             (each.operator, label): value
@@ -139,7 +141,7 @@ def samples_of(operators: Sequence[OperatorFigures], now_ms: int) -> Samples:
     for name, read_one in _OPTIONAL.items():
         values = ((labels, read_one(each)) for labels, each in one)
         found[name] = {labels: value for labels, value in values if value is not None}
-    for name in names.DURATIONS:
+    for name in families.DURATIONS:
         found[name] = {
             labels: each.durations[name] for labels, each in one if name in each.durations
         }
@@ -150,7 +152,7 @@ def _bounded(counts: Mapping[str, int], allowed: tuple[str, ...]) -> dict[str, i
     """Counts of all known reasons, 0 if there are none; unknown reasons are summed as one."""
     bounded = {reason: counts.get(reason, 0) for reason in allowed}
     if other := sum(count for reason, count in counts.items() if reason not in bounded):
-        bounded[names.OTHER] = other
+        bounded[families.OTHER] = other
     return bounded
 
 

@@ -1,6 +1,6 @@
 """How often a process has loaded its configuration, and how that went."""
 
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.samples import Samples
 
 
@@ -8,7 +8,7 @@ class ReloadCounts:
     """Counts loads of the configuration; nothing is counted yet."""
 
     def __init__(self) -> None:
-        self._counts = dict.fromkeys(names.RELOAD_RESULTS, 0)
+        self._counts = dict.fromkeys(families.RELOAD_RESULTS, 0)
         self._is_good: bool | None = None
         self._good_ms = 0
 
@@ -20,9 +20,11 @@ class ReloadCounts:
             self._good_ms = now_ms
 
     def samples(self, _now_ms: int) -> Samples:
-        """The samples of `names.OF_RELOADS`."""
+        """The samples of `families.OF_RELOADS`."""
         return {
-            names.CONFIG_RELOADS: {(result,): count for result, count in self._counts.items()},
-            names.CONFIG_RELOAD_GOOD: {} if self._is_good is None else {(): float(self._is_good)},
-            names.CONFIG_RELOAD_TIME: {(): self._good_ms / 1000},
+            families.CONFIG_RELOADS: {(result,): count for result, count in self._counts.items()},
+            families.CONFIG_RELOAD_GOOD: {}
+            if self._is_good is None
+            else {(): float(self._is_good)},
+            families.CONFIG_RELOAD_TIME: {(): self._good_ms / 1000},
         }

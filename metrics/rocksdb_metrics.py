@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from idlestate.metrics.names import PREFIX, MetricKind, Name
+from idlestate.metrics.families import PREFIX, MetricKind, Name
 from idlestate.metrics.samples import Samples
 
 

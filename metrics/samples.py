@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from idlestate.metrics.names import Name
+from idlestate.metrics.families import Name
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from idlestate.backends.shards.shard_figures import ShardFigures
-from idlestate.metrics.names import ABSENCE, EXPIRY_REASONS, REJECT_REASONS
+from idlestate.metrics.families import ABSENCE, EXPIRY_REASONS, REJECT_REASONS
 from idlestate.metrics.operator_figures import InputRows, OperatorFigures
 from idlestate.metrics.samples import BucketCounts
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain

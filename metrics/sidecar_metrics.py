@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from idlestate.metrics import names
-from idlestate.metrics.names import OPERATOR, PREFIX, RESULT, MetricKind, Name
+from idlestate.metrics import families
+from idlestate.metrics.families import OPERATOR, PREFIX, RESULT, MetricKind, Name
 from idlestate.metrics.rocksdb_metrics import PROPERTIES
 
 
@@ -102,5 +102,5 @@ OF_SIDECAR: Final = (
     CLOCK_STEPPED,
     TROUBLES,
     *PROPERTIES,
-    *names.OF_RELOADS,
+    *families.OF_RELOADS,
 )

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any, Final
 
 from idlestate.metrics.exporter import Exporter
-from idlestate.metrics.names import PREFIX, MetricKind, Name
+from idlestate.metrics.families import PREFIX, MetricKind, Name
 from idlestate.metrics.samples import Labels, Samples
 
 QUERY: Final = "query"

@@ -13,11 +13,11 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from prometheus_client import CollectorRegistry
 
 from idlestate.errors import RefusedError
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.due_times import DueTimes, Times
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.exposition import ListenError, MetricsServer
-from idlestate.metrics.names import Name
+from idlestate.metrics.families import Name
 from idlestate.metrics.samples import Labels, Samples, Value
 from idlestate.metrics.step_durations import Durations
 from idlestate.retention.policy import TimeDomain
@@ -28,16 +28,16 @@ from idlestate.timers.timer_service import TimerService
 from idlestate.timers.watermark import WatermarkClock
 
 EXPORTED: Final = (
-    names.LIVE_KEYS,
-    names.STATE_BYTES,
-    names.DISK_BYTES,
-    names.KEYS_EXPIRED,
-    names.KEYS_DUE,
-    names.EXPIRY_LAG,
-    names.RETENTION_TTL,
-    names.WATERMARK,
-    names.SWEPT,
-    names.SWEEP_DURATION,
+    families.LIVE_KEYS,
+    families.STATE_BYTES,
+    families.DISK_BYTES,
+    families.KEYS_EXPIRED,
+    families.KEYS_DUE,
+    families.EXPIRY_LAG,
+    families.RETENTION_TTL,
+    families.WATERMARK,
+    families.SWEPT,
+    families.SWEEP_DURATION,
 )
 _SERIES: Final = 30
 """Of one operator; more than it has."""
@@ -147,7 +147,7 @@ class StateMetrics:
         self._clock = clock or SystemClock()
         self._lock = Lock()
         self._known: dict[str, _Figures] = {}
-        self._durations = Durations(names.SWEEP_DURATION)
+        self._durations = Durations(families.SWEEP_DURATION)
         exporter = Exporter(self._clock)
         self._cap = exporter.cap
         exporter.add(EXPORTED, self._samples)
@@ -223,7 +223,7 @@ class StateMetrics:
         """
         began_s = self._clock.monotonic_s()
         report = backend.sweep(now_ms, budget, records=records)
-        self._durations.observe(names.SWEEP_DURATION, uid, self._clock.monotonic_s() - began_s)
+        self._durations.observe(families.SWEEP_DURATION, uid, self._clock.monotonic_s() - began_s)
         before = self._known.get(uid, _Figures())
         now = replace(before, expired=before.expired + report.removed)
         self._show(uid, replace(now, swept_ms=self._clock.now_ms()) if report.done else now)
@@ -246,7 +246,7 @@ class StateMetrics:
     def _samples(self, now_ms: int) -> Samples:
         with self._lock:
             every = dict(self._known)
-        shown = self._cap.admitted(names.OPERATOR, every, _SERIES)
+        shown = self._cap.admitted(families.OPERATOR, every, _SERIES)
         found: dict[Name, dict[Labels, Value]] = {name: {} for name in EXPORTED}
         for uid in sorted(shown):
             self._add(found, uid, every[uid], now_ms)
@@ -256,20 +256,20 @@ class StateMetrics:
         self, found: dict[Name, dict[Labels, Value]], uid: str, of: _Figures, now_ms: int
     ) -> None:
         one = (uid,)
-        found[names.KEYS_EXPIRED][uid, "ttl"] = of.expired
-        found[names.SWEPT][one] = of.swept_ms / 1000
-        found[names.SWEEP_DURATION][one] = self._durations.of(uid)[names.SWEEP_DURATION]
+        found[families.KEYS_EXPIRED][uid, "ttl"] = of.expired
+        found[families.SWEPT][one] = of.swept_ms / 1000
+        found[families.SWEEP_DURATION][one] = self._durations.of(uid)[families.SWEEP_DURATION]
         if of.keys is None:
             return
-        found[names.LIVE_KEYS][one] = of.keys
-        found[names.STATE_BYTES][one] = of.bytes
-        found[names.RETENTION_TTL][one] = of.ttl_ms / 1000
+        found[families.LIVE_KEYS][one] = of.keys
+        found[families.STATE_BYTES][one] = of.bytes
+        found[families.RETENTION_TTL][one] = of.ttl_ms / 1000
         if of.dead is not None:
-            found[names.DISK_BYTES] |= {(uid, "state"): of.bytes, (uid, "dead"): of.dead}
+            found[families.DISK_BYTES] |= {(uid, "state"): of.bytes, (uid, "dead"): of.dead}
         if of.due:
-            found[names.EXPIRY_LAG][one] = max(each.lag_ms(now_ms) for each in of.due) / 1000
-            for within, span_ms in names.DUE_WITHIN_MS.items():
+            found[families.EXPIRY_LAG][one] = max(each.lag_ms(now_ms) for each in of.due) / 1000
+            for within, span_ms in families.DUE_WITHIN_MS.items():
                 count = sum(each.count(now_ms, span_ms) for each in of.due)
-                found[names.KEYS_DUE][uid, within] = count
+                found[families.KEYS_DUE][uid, within] = count
         if of.watermark_ms != NEVER_MS:
-            found[names.WATERMARK][one] = max(of.watermark_ms, 0) / 1000
+            found[families.WATERMARK][one] = max(of.watermark_ms, 0) / 1000

@@ -2,7 +2,7 @@
 
 from threading import Lock
 
-from idlestate.metrics.names import Name
+from idlestate.metrics.families import Name
 from idlestate.metrics.samples import BucketCounts
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.metrics.names import MetricKind, Name
+from idlestate.metrics.families import MetricKind, Name
 from idlestate.metrics.samples import BucketCounts, Labels, Samples, Value
 
 PLAIN_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

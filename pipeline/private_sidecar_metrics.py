@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final
 
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter
-from idlestate.metrics.names import Name
+from idlestate.metrics.families import Name
 from idlestate.metrics.samples import Labels, Samples, Value, from_json
 from idlestate.metrics.sidecar_metrics import CLOCK_DIVERGENCE, CLOCK_STEPPED, OF_SIDECAR
 from idlestate.pipeline.private_sidecar import running_sidecars
@@ -16,7 +16,10 @@ from idlestate.timers.clock import Clock
 
 PATIENCE_S: Final = 0.5
 """How long a scrape waits for all of them."""
-SHOWN: Final = (*names.OF_OPERATOR, *(each for each in OF_SIDECAR if each not in names.OF_RELOADS))
+SHOWN: Final = (
+    *families.OF_OPERATOR,
+    *(each for each in OF_SIDECAR if each not in families.OF_RELOADS),
+)
 _HIGHEST: Final = (CLOCK_DIVERGENCE, CLOCK_STEPPED)
 """Metrics of processes of which the maximum is exported; of the others, the sum."""
 

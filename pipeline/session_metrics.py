@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import newest_batch
 from idlestate.errors import IdlestateError
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.history import HistoryFile
@@ -230,7 +230,7 @@ class SessionMetrics:
     def _show_batch(
         self, uid: str, batch_id: int, seconds: float, reports: NewestShardReports
     ) -> None:
-        self.driver.durations.observe(names.BATCH_DURATION, uid, seconds)
+        self.driver.durations.observe(families.BATCH_DURATION, uid, seconds)
         if reports.is_known:
             self.show(reports)
         if uid in self._followers:

@@ -22,8 +22,8 @@ from idlestate.config.pipeline_settings import Pipeline, SourceSection
 from idlestate.errors import RefusedError
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.exposition import ListenError, MetricsServer
+from idlestate.metrics.families import OF_RELOADS
 from idlestate.metrics.growth_log import GrowthLog
-from idlestate.metrics.names import OF_RELOADS
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.checkpoint.runs_folder import remove_runs

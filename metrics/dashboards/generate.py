@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from idlestate.metrics.dashboards.board_json import render
+from idlestate.metrics.dashboards.grafana_json import render
 from idlestate.metrics.dashboards.operator import OPERATOR
 from idlestate.metrics.dashboards.overview import OVERVIEW
 from idlestate.metrics.dashboards.policy import POLICY

@@ -1,6 +1,6 @@
 """One operator in depth: size, forecast, expiry, traffic, durations, store."""
 
-from idlestate.metrics.dashboards.board import Board, Kind, Panel, PanelRow, Query, Unit
+from idlestate.metrics.dashboards.dashboard_model import Board, Kind, Panel, PanelRow, Query, Unit
 from idlestate.metrics.dashboards.store_row import STORE
 
 _OPERATOR = "{{operator}}"

@@ -1,6 +1,6 @@
 """The first look: is anything growing, what expires, how far behind, when is a budget full."""
 
-from idlestate.metrics.dashboards.board import Board, Kind, Panel, PanelRow, Query, Unit
+from idlestate.metrics.dashboards.dashboard_model import Board, Kind, Panel, PanelRow, Query, Unit
 
 _UNBOUNDED = (
     "count(max by (operator) (idlestate_live_keys{$of}) unless on (operator)"

@@ -1,6 +1,6 @@
 """Tuning a policy: how idle keys are now, which come back, what another hour would save."""
 
-from idlestate.metrics.dashboards.board import Board, Kind, Panel, PanelRow, Query, Unit
+from idlestate.metrics.dashboards.dashboard_model import Board, Kind, Panel, PanelRow, Query, Unit
 
 _IDLE = "max by (le, operator) (idlestate_idle_age_seconds_bucket{$of})"
 _AWAY = "max by (le, operator) (rate(idlestate_returning_key_absence_seconds_bucket{$of}[6h]))"

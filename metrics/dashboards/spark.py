@@ -1,6 +1,6 @@
 """Spark's own stateful operators, of every query in the session: what grows without retention."""
 
-from idlestate.metrics.dashboards.board import Board, Kind, Panel, PanelRow, Query, Unit
+from idlestate.metrics.dashboards.dashboard_model import Board, Kind, Panel, PanelRow, Query, Unit
 
 _EACH = "{{query}} {{state_operator}}"
 

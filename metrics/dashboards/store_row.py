@@ -1,6 +1,6 @@
 """RocksDB under a sidecar: what people alert on."""
 
-from idlestate.metrics.dashboards.board import Panel, PanelRow, Query, Unit
+from idlestate.metrics.dashboards.dashboard_model import Panel, PanelRow, Query, Unit
 
 STORE = PanelRow(
     "Store of the sidecar (RocksDB)",

@@ -6,7 +6,7 @@ from contextlib import suppress
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.metrics.names import EXCHANGE_DURATION
+from idlestate.metrics.families import EXCHANGE_DURATION
 from idlestate.metrics.samples import Samples, to_json
 from idlestate.retention.policy import Policy, right_policy
 from idlestate.sidecar.core.attempt import Attempt

@@ -14,7 +14,7 @@ from idlestate.backends.shards.key_facts import Explanation
 from idlestate.backends.shards.planned_removals import PolicyPlan, plan_of_shards
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.metrics.names import LOOKUP_DURATION
+from idlestate.metrics.families import LOOKUP_DURATION
 from idlestate.retention.policy import Policy, TimeDomain, of_sides
 from idlestate.retention.rules import NEVER_MS
 from idlestate.sidecar.core.expired_log_compaction import ExpiredJoins

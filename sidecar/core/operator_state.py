@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.metrics import names
-from idlestate.metrics.names import Name
+from idlestate.metrics import families
+from idlestate.metrics.families import Name
 from idlestate.metrics.step_durations import Durations
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.expired_log import ExpiredLog, Staged
@@ -50,10 +50,10 @@ class OperatorState:
         self.work = work
         self.lock = threading.RLock()
         self.durations = Durations(
-            names.SWEEP_DURATION,
-            names.EXCHANGE_DURATION,
-            names.LOOKUP_DURATION,
-            names.COMPACTION_DURATION,
+            families.SWEEP_DURATION,
+            families.EXCHANGE_DURATION,
+            families.LOOKUP_DURATION,
+            families.COMPACTION_DURATION,
         )
         self._is_dropped = False
         self.uid = record.declaration.uid

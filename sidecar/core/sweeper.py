@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.metrics.names import COMPACTION_DURATION, SWEEP_DURATION
+from idlestate.metrics.families import COMPACTION_DURATION, SWEEP_DURATION
 from idlestate.sidecar.core.operator_record import OperatorRecord
 from idlestate.sidecar.core.operator_state import OperatorState
 from idlestate.sidecar.core.shard_work import Going, Stepped

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from idlestate.metrics import sidecar_metrics as own
 from idlestate.metrics.exporter import Exporter
-from idlestate.metrics.names import Name
+from idlestate.metrics.families import Name
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import OperatorMetrics
 from idlestate.metrics.reload_counts import ReloadCounts

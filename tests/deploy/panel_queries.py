@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from idlestate.metrics.dashboards.board_json import board_json
 from idlestate.metrics.dashboards.generate import BOARDS
+from idlestate.metrics.dashboards.grafana_json import board_json
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy/prometheus"
 VARIABLES = {"$__rate_interval": "1m", "$job": ".+", "$operator": ".+", "$query": ".+"}

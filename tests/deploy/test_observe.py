@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from idlestate.backends.files.folder import Folder
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, History, HistoryFile
 from idlestate.metrics.sidecar_metrics import OF_SIDECAR
 from idlestate.metrics.spark_metrics import OF_SPARK
@@ -47,7 +47,7 @@ def test_thresholds_are_left_out(expr: str, plain: str) -> None:
 
 
 def test_every_metric_that_is_asked_for_is_exported() -> None:
-    every = {name.name for name in (*names.ALL, *OF_SIDECAR, *OF_SPARK)}
+    every = {name.name for name in (*families.ALL, *OF_SIDECAR, *OF_SPARK)}
     known = re.compile(r"(?<!:)\bidlestate_\w+?(?=(?:_bucket|_count|_sum)?(?![\w:]))")
     asked = {found for _, expr in queries() for found in known.findall(expr)}
     assert len(asked) > 40

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from idlestate import serve_metrics
-from idlestate.metrics import names, sidecar_metrics, spark_metrics
+from idlestate.metrics import families, sidecar_metrics, spark_metrics
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from tests.pipeline.conftest import spark  # noqa: F401 - a fixture
 from tests.pipeline.streams import Feed, run
@@ -55,12 +55,12 @@ def test_prometheus_sees_an_own_job_and_its_private_sidecar(
                     }
 
                 both = {OWN: KEYS, PRIVATE: KEYS}
-                wait_for(lambda: values(names.LIVE_KEYS.name) == both)
-                assert values(names.BUDGET_KEYS.name) == {OWN: 100, PRIVATE: 100}
+                wait_for(lambda: values(families.LIVE_KEYS.name) == both)
+                assert values(families.BUDGET_KEYS.name) == {OWN: 100, PRIVATE: 100}
                 wait_for(lambda: values(spark_metrics.STATE_ROWS.name) == {"counts": KEYS})
-                assert set(values(names.EXPIRY_LAG.name)) == {OWN, PRIVATE}
-                assert set(values(f"{names.BATCH_DURATION.name}_count")) == {OWN, PRIVATE}
-                assert set(values(f"{names.EXCHANGE_DURATION.name}_count")) == {PRIVATE}
+                assert set(values(families.EXPIRY_LAG.name)) == {OWN, PRIVATE}
+                assert set(values(f"{families.BATCH_DURATION.name}_count")) == {OWN, PRIVATE}
+                assert set(values(f"{families.EXCHANGE_DURATION.name}_count")) == {PRIVATE}
                 assert values(sidecar_metrics.WORKERS.name) == {"": 1}
                 assert values("up") == {"": 1}
         finally:

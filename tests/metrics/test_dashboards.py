@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from idlestate.metrics.dashboards.board import Board, Kind, Panel
-from idlestate.metrics.dashboards.board_json import board_json, render
+from idlestate.metrics.dashboards.dashboard_model import Board, Kind, Panel
 from idlestate.metrics.dashboards.generate import BOARDS, FOLDER
+from idlestate.metrics.dashboards.grafana_json import board_json, render
 
 ROOT = Path(__file__).resolve().parents[2]
 PANELS = [(board, panel) for board in BOARDS for row in board.rows for panel in row.panels]

@@ -10,9 +10,9 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter, RegistryBridge
-from idlestate.metrics.names import MetricKind, Name
+from idlestate.metrics.families import MetricKind, Name
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import SERIES, OperatorMetrics
 from idlestate.metrics.samples import BucketCounts, Samples
@@ -28,11 +28,13 @@ AGES = Name("idlestate_ages", MetricKind.GAUGE_HISTOGRAM, "Ages.", buckets=(1.0,
 PLAIN_AGES = Name("idlestate_of_all", MetricKind.HISTOGRAM, "Of all.", (), buckets=(0.5,))
 HELP = Name("idlestate_odd_help", MetricKind.GAUGE, "A \\ and a\nline.", ())
 SAMPLES: Samples = {
-    names.INPUT_ROWS: {("one",): 3, (ODD,): 4},
-    names.RETENTION_TTL: {("one",): math.inf, ("two",): -math.inf, ("three",): math.nan},
-    names.KEYS_EXPIRED: {("one", "idle"): 12_345_678_901, ("one", "ttl"): 0.25},
-    names.BATCH_DURATION: {
-        ("one",): BucketCounts.none(names.BATCH_DURATION).with_value(names.BATCH_DURATION, 0.3)
+    families.INPUT_ROWS: {("one",): 3, (ODD,): 4},
+    families.RETENTION_TTL: {("one",): math.inf, ("two",): -math.inf, ("three",): math.nan},
+    families.KEYS_EXPIRED: {("one", "idle"): 12_345_678_901, ("one", "ttl"): 0.25},
+    families.BATCH_DURATION: {
+        ("one",): BucketCounts.none(families.BATCH_DURATION).with_value(
+            families.BATCH_DURATION, 0.3
+        )
     },
     AGES: {("one",): BucketCounts((2, 0, 1), 99.5)},
     HELP: {(): 1},
@@ -72,7 +74,7 @@ def test_the_text_says_what_the_client_library_reads_from_a_registry(accept: str
 
 
 def test_a_family_without_samples_is_left_out() -> None:
-    text = exporter({names.LIVE_KEYS: {}, names.KEYS_SEEN: {("one",): 1}}).reply("").body
+    text = exporter({families.LIVE_KEYS: {}, families.KEYS_SEEN: {("one",): 1}}).reply("").body
     assert b"live_keys" not in text
     assert b'idlestate_keys_seen{operator="one"} 1\n' in text
 
@@ -83,9 +85,9 @@ def test_a_scrape_is_repeated_for_a_second_in_each_format() -> None:
 
     def source(now_ms: int) -> Samples:
         asked.append(now_ms)
-        return {names.LIVE_KEYS: {("one",): len(asked)}}
+        return {families.LIVE_KEYS: {("one",): len(asked)}}
 
-    made.add((names.LIVE_KEYS,), source)
+    made.add((families.LIVE_KEYS,), source)
     replies = [made.reply("").body]
     for step_ms in (0, 999, 1):
         clock.advance(step_ms)
@@ -97,7 +99,7 @@ def test_a_scrape_is_repeated_for_a_second_in_each_format() -> None:
 
 
 def operators(made: Exporter) -> set[str]:
-    return {labels[0] for labels in made.samples().get(names.LIVE_KEYS, {})}
+    return {labels[0] for labels in made.samples().get(families.LIVE_KEYS, {})}
 
 
 def test_series_are_limited_and_the_same_operators_stay() -> None:
@@ -119,7 +121,7 @@ def test_what_a_sidecar_adds_to_operators_is_limited_with_them() -> None:
     found = made.samples()
     assert found[WAITING_WRITES] == {("m",): 0}
     assert found[WORKERS] == {(): 1}
-    assert found[names.OVERFLOWED_SERIES] == {(): SERIES}
+    assert found[families.OVERFLOWED_SERIES] == {(): SERIES}
 
 
 def test_what_does_not_fit_is_counted_once() -> None:
@@ -134,7 +136,7 @@ def test_what_does_not_fit_is_counted_once() -> None:
 
 
 def test_an_operator_has_no_more_series_than_are_reckoned() -> None:
-    every = {name: BucketCounts.none(name) for name in names.DURATIONS}
+    every = {name: BucketCounts.none(name) for name in families.DURATIONS}
     made = Exporter(FakeClock())
     figures = OperatorFigures(operator="one", swept_ms=1, compacted_ms=1, durations=every)
     OperatorMetrics(made, lambda _: [figures])
@@ -147,7 +149,7 @@ def test_promtool_finds_nothing_to_complain_about(
     def one(name: Name) -> float | BucketCounts:
         return BucketCounts.none(name).with_value(name, 1.0) if name.buckets else 1.0
 
-    every = (*names.ALL, *OF_SIDECAR, *OF_SPARK)
+    every = (*families.ALL, *OF_SIDECAR, *OF_SPARK)
     samples: Samples = {name: {tuple(ODD for _ in name.labels): one(name)} for name in every}
     done = subprocess.run(
         [programs / "promtool", "check", "metrics"],

@@ -14,7 +14,7 @@ import pytest
 
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.exposition import ListenError, MetricsServer
-from idlestate.metrics.names import MetricKind, Name
+from idlestate.metrics.families import MetricKind, Name
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.timers.clock import FakeClock

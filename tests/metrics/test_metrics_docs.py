@@ -5,29 +5,34 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 
-from idlestate.metrics import names
-from idlestate.metrics.names import Name
+from idlestate.metrics import families
+from idlestate.metrics.families import Name
 from idlestate.metrics.sidecar_metrics import OF_SIDECAR
 from idlestate.metrics.spark_metrics import OF_SPARK
 from tests.docs_pages import blocks, page
 from tests.pipeline.conftest import spark  # noqa: F401 - a fixture
 
 PAGE = "docs/metrics.md"
-OF_PROCESS = (*names.OF_RELOADS, names.DROPPED_FIGURES, names.OVERFLOWED_SERIES, names.BUILD_INFO)
+OF_PROCESS = (
+    *families.OF_RELOADS,
+    families.DROPPED_FIGURES,
+    families.OVERFLOWED_SERIES,
+    families.BUILD_INFO,
+)
 
 
 def rows(of: tuple[Name, ...]) -> list[str]:
     return [
         f"| `{name.name}` | {', '.join(name.labels) or 'none'} | {name.help} |"
         for name in of
-        if name not in names.OF_RELOADS or of is OF_PROCESS
+        if name not in families.OF_RELOADS or of is OF_PROCESS
     ]
 
 
 @pytest.mark.parametrize(
     ("heading", "of"),
     [
-        ("Operators", names.OF_OPERATOR),
+        ("Operators", families.OF_OPERATOR),
         ("Stateful queries of Spark", OF_SPARK),
         ("Sidecars", OF_SIDECAR),
         ("The process", OF_PROCESS),

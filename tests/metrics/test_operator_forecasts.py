@@ -7,7 +7,7 @@ import pytest
 
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import StoreError
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.forecast import Range
 from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, HistoryFile, Size
 from idlestate.metrics.operator_figures import OperatorFigures, Outlook
@@ -39,31 +39,36 @@ def test_forecasts_and_budgets_are_exported() -> None:
     now = filled(outlooks, 3 * SLOTS_A_DAY, keys_a_slot=10)
     live, growth = now.live_keys, 10 * SLOTS_A_DAY
     found = shown(outlooks, now)
-    assert found[names.BUDGET_KEYS] == {(UID,): 50_000}
-    assert found[names.BUDGET_BYTES] == {(UID,): 10**9}
-    assert found[names.FORECAST] == {
+    assert found[families.BUDGET_KEYS] == {(UID,): 50_000}
+    assert found[families.BUDGET_BYTES] == {(UID,): 10**9}
+    assert found[families.FORECAST] == {
         (UID, "1h", "low"): pytest.approx(live + 60 * live / (live - growth)),
         (UID, "1h", "high"): pytest.approx(live + 60 * live / (live - growth)),
         (UID, "24h", "low"): live + growth,
         (UID, "24h", "high"): live + growth,
     }
-    full_s = found[names.BUDGET_FULL]
+    full_s = found[families.BUDGET_FULL]
     assert full_s == {(UID, "keys"): math.inf, (UID, "bytes"): math.inf}
     outlooks = Outlooks(lambda _: Budget(keys=live + growth))
     filled(outlooks, 3 * SLOTS_A_DAY, keys_a_slot=10)
-    assert shown(outlooks, now)[names.BUDGET_FULL] == {(UID, "keys"): 86_400}
+    assert shown(outlooks, now)[families.BUDGET_FULL] == {(UID, "keys"): 86_400}
 
 
 def test_without_history_and_budget_nothing_is_exported() -> None:
     found = shown(Outlooks(), figures(5))
-    for name in (names.BUDGET_KEYS, names.BUDGET_BYTES, names.BUDGET_FULL, names.FORECAST):
+    for name in (
+        families.BUDGET_KEYS,
+        families.BUDGET_BYTES,
+        families.BUDGET_FULL,
+        families.FORECAST,
+    ):
         assert found[name] == {}
 
 
 def test_a_budget_that_is_reached_is_full_at_once() -> None:
     outlooks = Outlooks(lambda _: Budget(keys=10, bytes=500))
     outlooks.note(figures(9), 0)
-    assert shown(outlooks, figures(10, 499))[names.BUDGET_FULL] == {
+    assert shown(outlooks, figures(10, 499))[families.BUDGET_FULL] == {
         (UID, "keys"): 0,
         (UID, "bytes"): math.inf,
     }
@@ -76,7 +81,7 @@ def test_a_budget_that_is_left_is_no_longer_full(sizes: tuple[int, ...]) -> None
     filled(outlooks, 7)
     for size in sizes:
         outlooks.note(figures(size, 100 * size), 6 * SLOT_MS)
-    full_s = shown(outlooks, figures(sizes[-1], 100 * sizes[-1]))[names.BUDGET_FULL]
+    full_s = shown(outlooks, figures(sizes[-1], 100 * sizes[-1]))[families.BUDGET_FULL]
     assert [each == 0 for each in full_s.values()] == [sizes[-1] >= 1000] * 2
 
 

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.operator_figures import OperatorFigures
@@ -162,7 +162,7 @@ def test_before_the_first_batch_every_series_is_there_at_zero() -> None:
         if not name.startswith(("idlestate_build_info", "idlestate_policy_version"))
     } == {0}
     pipeline.show(FIGURES)
-    pipeline.durations.observe(names.BATCH_DURATION, UID, 1.0)
+    pipeline.durations.observe(families.BATCH_DURATION, UID, 1.0)
     assert set(series(registry)) == set(before)
 
 
@@ -244,9 +244,9 @@ def test_a_duration_falls_into_the_bucket_that_reaches_it(
     seconds: float, first_bucket: str
 ) -> None:
     registry, pipeline = metrics()
-    pipeline.durations.observe(names.BATCH_DURATION, UID, seconds)
+    pipeline.durations.observe(families.BATCH_DURATION, UID, seconds)
     shown = series(registry)
-    edges = [*map(str, names.BATCH_BUCKETS_S), "+Inf"]
+    edges = [*map(str, families.BATCH_BUCKETS_S), "+Inf"]
     reached = [e for e in edges if shown[of("batch_duration_seconds_bucket", le=e)] == 1]
     assert reached == edges[edges.index(first_bucket) :]
     assert shown[of("batch_duration_seconds_count")] == 1
@@ -256,7 +256,7 @@ def test_a_duration_falls_into_the_bucket_that_reaches_it(
 def test_durations_add_up() -> None:
     registry, pipeline = metrics()
     for seconds in (0.2, 0.7, 40.0):
-        pipeline.durations.observe(names.BATCH_DURATION, UID, seconds)
+        pipeline.durations.observe(families.BATCH_DURATION, UID, seconds)
     shown = series(registry)
     assert shown[of("batch_duration_seconds_count")] == 3
     assert shown[of("batch_duration_seconds_sum")] == pytest.approx(40.9)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.exposition import MetricsServer
-from idlestate.metrics.names import Name
+from idlestate.metrics.families import Name
 from idlestate.metrics.samples import BucketCounts, Samples
 from idlestate.metrics.sidecar_metrics import OF_SIDECAR
 from idlestate.metrics.spark_metrics import OF_SPARK
@@ -16,8 +16,8 @@ from idlestate.timers.clock import FakeClock
 from tests.prometheus_programs import asked, programs, scraping  # noqa: F401 - a fixture
 from tests.sidecar.sidecar_process import wait_for
 
-EVERY = tuple(dict.fromkeys((*names.ALL, *OF_SIDECAR, *OF_SPARK)))
-OWN = {names.OVERFLOWED_SERIES, names.BUILD_INFO}
+EVERY = tuple(dict.fromkeys((*families.ALL, *OF_SIDECAR, *OF_SPARK)))
+OWN = {families.OVERFLOWED_SERIES, families.BUILD_INFO}
 
 
 def one(name: Name) -> float | BucketCounts:

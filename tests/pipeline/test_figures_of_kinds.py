@@ -24,8 +24,8 @@ from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.backends.shards.stream_join import JoinWork
+from idlestate.metrics.families import DUE_WITHIN_MS
 from idlestate.metrics.key_age_figures import idle_ages, keys_due
-from idlestate.metrics.names import DUE_WITHIN_MS
 from idlestate.metrics.shard_totals import operator_figures
 from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
 from idlestate.pipeline.retain_harness import OperatorHarness

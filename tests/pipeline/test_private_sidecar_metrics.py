@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.metrics import names, sidecar_metrics
+from idlestate.metrics import families, sidecar_metrics
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.operator_figures import OperatorFigures
@@ -67,11 +67,11 @@ def test_all_that_a_sidecar_exports_is_shown_by_its_driver(folder: Path) -> None
     stale = OperatorFigures(operator="counts", live_keys=1, next_end_ms=None)
     driver.show(stale)
     shown = exporter.samples()
-    assert shown[names.LIVE_KEYS] == {("counts",): 30}
-    assert shown[names.EXPIRY_LAG] == {("counts",): 0}
-    assert shown[names.RETENTION_TTL] == {("counts",): 3600}
+    assert shown[families.LIVE_KEYS] == {("counts",): 30}
+    assert shown[families.EXPIRY_LAG] == {("counts",): 0}
+    assert shown[families.RETENTION_TTL] == {("counts",): 3600}
     assert shown[sidecar_metrics.WORKERS] == {(): 1}
-    assert shown[names.BATCH_DURATION].keys() == {("counts",)}, "only the driver knows batches"
+    assert shown[families.BATCH_DURATION].keys() == {("counts",)}, "only the driver knows batches"
     rocksdb = {name for name in SHOWN if name.name.startswith("idlestate_rocksdb_")}
     assert set(SHOWN) - rocksdb - OF_BUDGETS - OF_TWO_INPUTS <= shown.keys()
 
@@ -103,7 +103,7 @@ def test_figures_of_several_processes_are_summed(folder: Path) -> None:
     exporter = Exporter(FakeClock())
     PrivateSidecarMetrics(exporter, SystemClock())
     shown = exporter.samples()
-    assert shown[names.LIVE_KEYS] == {("one",): 3, ("two",): 4}
+    assert shown[families.LIVE_KEYS] == {("one",): 3, ("two",): 4}
     assert shown[sidecar_metrics.WORKERS] == {(): 2}
     assert len(running_sidecars()) == 2
 
@@ -116,6 +116,6 @@ def test_one_that_hangs_does_not_hold_up_a_scrape(folder: Path) -> None:
     pid = int((folder / FOLDER / "state" / "lock").read_text())
     os.kill(pid, signal.SIGSTOP)
     try:
-        assert exporter.samples()[names.LIVE_KEYS] == {("counts",): 1}
+        assert exporter.samples()[families.LIVE_KEYS] == {("counts",): 1}
     finally:
         os.kill(pid, signal.SIGCONT)

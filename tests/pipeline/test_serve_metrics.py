@@ -18,7 +18,7 @@ from idlestate import Policy, retain, serve_metrics
 from idlestate.backends.files.folder import Folder
 from idlestate.config.problems import ConfigError
 from idlestate.errors import RefusedError
-from idlestate.metrics import names, scrape_cache, sidecar_metrics, spark_metrics
+from idlestate.metrics import families, scrape_cache, sidecar_metrics, spark_metrics
 from idlestate.metrics.history import History, HistoryFile
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.pipeline.serve_metrics import ServedMetrics
@@ -30,8 +30,8 @@ from tests.sidecar.sidecar_process import wait_for
 UID = "users"
 SCHEMA = pa.schema([("user", pa.string()), ("event_time", pa.timestamp("us", "UTC"))])
 DAY_US = 1_700_000_000_000_000
-INPUT = names.INPUT_ROWS.name
-ALWAYS = {*names.OF_OPERATOR, *spark_metrics.OF_SPARK, names.BUILD_INFO}
+INPUT = families.INPUT_ROWS.name
+ALWAYS = {*families.OF_OPERATOR, *spark_metrics.OF_SPARK, families.BUILD_INFO}
 ALWAYS -= OF_BUDGETS | OF_SIDECARS | OF_TWO_INPUTS
 
 
@@ -80,16 +80,16 @@ def test_a_session_shows_its_operators_and_other_stateful_queries(
     url = served.url
     wait_for(lambda: scrape(url).get(spark_metrics.STATE_ROWS.name))
     found = scrape(url)
-    assert found[names.LIVE_KEYS.name] == found[names.INPUT_ROWS.name] == 10
-    assert found[names.RETENTION_TTL.name] == 3600
-    assert found[names.STATE_BYTES.name] == sum(
+    assert found[families.LIVE_KEYS.name] == found[families.INPUT_ROWS.name] == 10
+    assert found[families.RETENTION_TTL.name] == 3600
+    assert found[families.STATE_BYTES.name] == sum(
         each.current.bytes for each in shards(spark, tmp_path / "ours", UID)
     )
-    assert found[names.BATCH_DURATION.name + "_count"] >= 1
+    assert found[families.BATCH_DURATION.name + "_count"] >= 1
     history = HistoryFile(Folder(str(tmp_path / "ours")), f"idlestate/{UID}/history.npy")
     assert [each.live_keys for each in History.load(history, DAY_US).sizes()] == [10]
-    families = {family.name for family in text_string_to_metric_families(text_of(url))}
-    assert {name.name.removesuffix("_total") for name in ALWAYS} <= families
+    served = {family.name for family in text_string_to_metric_families(text_of(url))}
+    assert {name.name.removesuffix("_total") for name in ALWAYS} <= served
     # Only Spark's own: shards of ours would be rows too.
     own = [
         line for line in text_of(url).splitlines() if line.startswith("idlestate_spark_state_rows{")
@@ -107,12 +107,12 @@ def test_a_sidecar_that_the_driver_started_needs_no_port(
         run(retained(spark, feed, backend="heap"), tmp_path / "c")
         assert served.url is not None
         url = served.url
-        wait_for(lambda: scrape(url).get(f"{names.BATCH_DURATION.name}_count"))
-        wait_for(lambda: scrape(url).get(names.LIVE_KEYS.name) == 10)
+        wait_for(lambda: scrape(url).get(f"{families.BATCH_DURATION.name}_count"))
+        wait_for(lambda: scrape(url).get(families.LIVE_KEYS.name) == 10)
         found = scrape(url)
-        assert found[names.INPUT_ROWS.name] == 10
-        assert found[names.EXPIRY_LAG.name] == 0
-        assert found[f"{names.EXCHANGE_DURATION.name}_count"] >= 1
+        assert found[families.INPUT_ROWS.name] == 10
+        assert found[families.EXPIRY_LAG.name] == 0
+        assert found[f"{families.EXCHANGE_DURATION.name}_count"] >= 1
         assert found[sidecar_metrics.WORKERS.name] == 1
         assert found[sidecar_metrics.COMMITTED_BATCH.name] >= 0
     finally:
@@ -157,7 +157,7 @@ def test_an_operator_has_the_budget_that_a_file_gives_it(
     )
     feed.add(rows(0, 10))
     registry = CollectorRegistry()
-    keys, full = names.BUDGET_KEYS.name, names.BUDGET_FULL.name
+    keys, full = families.BUDGET_KEYS.name, families.BUDGET_FULL.name
     with serve_metrics(spark, registry=registry, config=config):
         run(retained(spark, feed), tmp_path / "c")
         wait_for(lambda: registry.get_sample_value(keys, {"operator": UID}))

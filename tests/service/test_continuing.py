@@ -4,7 +4,7 @@ import pytest
 
 from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import load_config
-from idlestate.metrics import names, scrape_cache
+from idlestate.metrics import families, scrape_cache
 from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
 from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.service.job import Job
@@ -116,22 +116,24 @@ def test_what_is_served_is_what_is_kept(here: CommandLine, spark, monkeypatch):
     shards = read_shards(spark, checkpoint, "clicks", committed_batch(Folder(checkpoint)))
     live = read_state(spark, checkpoint, "clicks").count()
     assert live > 0
-    assert served[names.LIVE_KEYS.name] == live
-    assert served[names.STATE_BYTES.name] == sum(one.current.bytes for one in shards)
-    assert served[names.KEYS_CREATED.name] == sum(one.tally.created for one in shards) > 0
-    assert served[names.RETURNING_KEYS.name] == sum(one.tally.returning_keys for one in shards) > 0
-    assert served[names.INPUT_ROWS.name] == sum(one.rows.input for one in shards) == 10
-    assert served[names.LATE_ROWS.name] == sum(one.rows.late for one in shards) == 1
-    assert served[names.WATERMARK.name] * 1000 == max(one.time_ms for one in shards) > 0
+    assert served[families.LIVE_KEYS.name] == live
+    assert served[families.STATE_BYTES.name] == sum(one.current.bytes for one in shards)
+    assert served[families.KEYS_CREATED.name] == sum(one.tally.created for one in shards) > 0
+    assert (
+        served[families.RETURNING_KEYS.name] == sum(one.tally.returning_keys for one in shards) > 0
+    )
+    assert served[families.INPUT_ROWS.name] == sum(one.rows.input for one in shards) == 10
+    assert served[families.LATE_ROWS.name] == sum(one.rows.late for one in shards) == 1
+    assert served[families.WATERMARK.name] * 1000 == max(one.time_ms for one in shards) > 0
     for at, reason in enumerate(("lifetime", "ttl", "idle")):
         kept = sum(one.tally.expired[at] for one in shards)
-        assert served[f"{names.KEYS_EXPIRED.name} {reason}"] == kept
-    assert served[f"{names.KEYS_EXPIRED.name} idle"] == len(rows(here.out / "expired")) > 0
-    for reason in names.REJECT_REASONS:
+        assert served[f"{families.KEYS_EXPIRED.name} {reason}"] == kept
+    assert served[f"{families.KEYS_EXPIRED.name} idle"] == len(rows(here.out / "expired")) > 0
+    for reason in families.REJECT_REASONS:
         kept = sum(getattr(one.rows, reason) for one in shards)
-        assert served[f"{names.REJECTED_ROWS.name} {reason}"] == kept
-    assert served[f"{names.REJECTED_ROWS.name} malformed"] == 1
-    assert served[f"{names.BATCH_DURATION.name}_count"] == 5
-    grown = [each[names.INPUT_ROWS.name] for each in scrapes]
+        assert served[f"{families.REJECTED_ROWS.name} {reason}"] == kept
+    assert served[f"{families.REJECTED_ROWS.name} malformed"] == 1
+    assert served[f"{families.BATCH_DURATION.name}_count"] == 5
+    grown = [each[families.INPUT_ROWS.name] for each in scrapes]
     assert grown == sorted(grown)
     assert all(rows >= least for rows, least in zip(grown, [3, 5, 8, 10, 10], strict=True))

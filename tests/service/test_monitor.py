@@ -14,7 +14,7 @@ from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.growth_log import GrowthLog
 from idlestate.pipeline import session_metrics
@@ -71,7 +71,7 @@ class Query:
         }
         self.metrics.handle("progress", json.dumps(facts | other))
 
-    def shown(self, name: names.Name) -> Any:
+    def shown(self, name: families.Name) -> Any:
         return self.exporter.samples().get(name, {}).get((UID,))
 
 
@@ -102,15 +102,15 @@ def test_an_operator_is_shown_when_all_its_shards_have_reported(query: Query) ->
     query.log("offsets", 4, batchTimestampMs=0, batchWatermarkMs=0)
     one, other = query.reports
     query.progress(5, 1, replace(one, live_keys=3))
-    assert query.shown(names.LIVE_KEYS) is None
+    assert query.shown(families.LIVE_KEYS) is None
     query.progress(6, 1, replace(other, live_keys=4))
-    assert query.shown(names.LIVE_KEYS) == 7
+    assert query.shown(families.LIVE_KEYS) == 7
 
 
 def test_an_operator_of_a_new_checkpoint_is_shown_at_once(query: Query) -> None:
     query.metrics.handle("started", RUN)
-    assert query.shown(names.LIVE_KEYS) == 0
-    assert query.shown(names.RETENTION_TTL) == 0.01
+    assert query.shown(families.LIVE_KEYS) == 0
+    assert query.shown(families.RETENTION_TTL) == 0.01
 
 
 def test_a_started_query_is_found_as_soon_as_it_is_known(
@@ -119,10 +119,10 @@ def test_a_started_query_is_found_as_soon_as_it_is_known(
     known = session_metrics.started_query
     monkeypatch.setattr(session_metrics, "started_query", lambda *_: None)
     query.metrics.handle("started", RUN)
-    assert query.shown(names.LIVE_KEYS) is None
+    assert query.shown(families.LIVE_KEYS) is None
     monkeypatch.setattr(session_metrics, "started_query", known)
     query.metrics.handle("", "")
-    assert query.shown(names.LIVE_KEYS) == 0
+    assert query.shown(families.LIVE_KEYS) == 0
 
 
 def test_the_expiry_lag_in_event_time_goes_by_the_watermark_of_the_next_batch(
@@ -135,10 +135,10 @@ def test_the_expiry_lag_in_event_time_goes_by_the_watermark_of_the_next_batch(
         for each, end in zip(query.reports, (5_000, 6_500), strict=True)
     ]
     query.progress(1, 1, *(replace(each, time_ms=4_000) for each in reports))
-    assert query.shown(names.WATERMARK) == 4
-    assert query.shown(names.EXPIRY_LAG) == 2
+    assert query.shown(families.WATERMARK) == 4
+    assert query.shown(families.EXPIRY_LAG) == 2
     query.progress(2, 0, replace(reports[0], next_end_ms=9_000), reports[1])
-    assert query.shown(names.EXPIRY_LAG) == 0.5
+    assert query.shown(families.EXPIRY_LAG) == 0.5
 
 
 def test_the_expiry_lag_in_processing_time_goes_by_the_wall_clock(query: Query) -> None:
@@ -150,15 +150,15 @@ def test_the_expiry_lag_in_processing_time_goes_by_the_wall_clock(query: Query) 
     )
     for step_ms, lag_s in ((0, 0), (5_000, 0), (1, 0.001), (60_000, 60.001)):
         query.clock.advance(step_ms)
-        assert query.shown(names.EXPIRY_LAG) == lag_s
+        assert query.shown(families.EXPIRY_LAG) == lag_s
 
 
 def test_a_policy_change_is_shown_with_the_batch_that_goes_by_it(query: Query) -> None:
     PolicyJournal(query.checkpoint, UID).append(Policy(ttl_ms=20), 0)
     query.progress(1, 1, *query.reports)
-    assert (query.shown(names.POLICY_VERSION), query.shown(names.RETENTION_TTL)) == (1, 0.01)
+    assert (query.shown(families.POLICY_VERSION), query.shown(families.RETENTION_TTL)) == (1, 0.01)
     query.progress(2, 1, *(replace(each, policy_version=2) for each in query.reports))
-    assert (query.shown(names.POLICY_VERSION), query.shown(names.RETENTION_TTL)) == (2, 0.02)
+    assert (query.shown(families.POLICY_VERSION), query.shown(families.RETENTION_TTL)) == (2, 0.02)
 
 
 def test_all_that_a_query_reported_is_there_when_it_has_ended(query: Query) -> None:
@@ -174,16 +174,16 @@ def test_counters_do_not_fall_back_to_batches_that_were_taken_over(query: Query)
     reports = query.metrics.operator(UID, POLICY, query.checkpoint)
     reports.begin_with([replace(one, input=50, batch_id=5), other], 5)
     query.progress(4, 1, replace(one, input=40, batch_id=4))
-    assert query.shown(names.INPUT_ROWS) == 50
+    assert query.shown(families.INPUT_ROWS) == 50
     query.progress(6, 1, replace(one, input=60, batch_id=6))
-    assert query.shown(names.INPUT_ROWS) == 60
+    assert query.shown(families.INPUT_ROWS) == 60
 
 
 def test_a_checkpoint_that_was_made_anew_starts_from_zero(query: Query) -> None:
     query.progress(1, 1, *(replace(each, input=5) for each in query.reports))
-    assert query.shown(names.INPUT_ROWS) == 10
+    assert query.shown(families.INPUT_ROWS) == 10
     query.metrics.handle("started", RUN)
-    assert query.shown(names.INPUT_ROWS) == 0
+    assert query.shown(families.INPUT_ROWS) == 0
 
 
 def test_a_query_without_operators_is_not_looked_for_without_end(
@@ -205,9 +205,9 @@ def test_counters_do_not_fall_back_when_the_last_batch_runs_again(query: Query) 
     query.metrics.show(reports)
     query.log("commits", 4, nextBatchWatermarkMs=0)  # that of batch 5 was taken back
     query.metrics.handle("started", RUN)
-    assert query.shown(names.INPUT_ROWS) == 50
+    assert query.shown(families.INPUT_ROWS) == 50
     query.progress(5, 1, replace(one, input=51, batch_id=5))
-    assert query.shown(names.INPUT_ROWS) == 51
+    assert query.shown(families.INPUT_ROWS) == 51
 
 
 def test_of_state_in_a_sidecar_the_driver_does_not_say_what_is_overdue(query: Query) -> None:
@@ -216,6 +216,6 @@ def test_of_state_in_a_sidecar_the_driver_does_not_say_what_is_overdue(query: Qu
     write_layout(query.checkpoint, UID, layout)
     query.log("commits", 1, nextBatchWatermarkMs=7_000)
     query.progress(1, 1, *(replace(each, next_end_ms=5_000) for each in query.reports))
-    assert query.shown(names.LIVE_KEYS) == 0
-    assert query.shown(names.EXPIRY_LAG) is None
-    assert query.shown(names.SWEPT) is None
+    assert query.shown(families.LIVE_KEYS) == 0
+    assert query.shown(families.EXPIRY_LAG) is None
+    assert query.shown(families.SWEPT) is None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.metrics import names
+from idlestate.metrics import families
 from tests.crash.processes import Run, wait_until
 from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event
 from tests.service.rows import rows
@@ -68,13 +68,13 @@ def test_a_run_refuses_a_broken_policy_takes_a_new_one_and_is_interrupted(
     changed.save("30m", "30 parsecs")
     refusal = f"{here.config}:5: policies.short.idle.min"
     wait_until("the refusal", lambda: changed.said(refusal))
-    assert changed.served(names.CONFIG_RELOAD_GOOD.name) == 0
-    assert changed.served(names.POLICY_VERSION.name) == 1
+    assert changed.served(families.CONFIG_RELOAD_GOOD.name) == 0
+    assert changed.served(families.POLICY_VERSION.name) == 1
 
     changed.save("30 parsecs", "30m")
     changed.ask_for_ten_minutes()
     # A scrape is repeated for a second.
-    wait_until("a scrape", lambda: changed.served(names.CONFIG_RELOAD_GOOD.name) == 1)
+    wait_until("a scrape", lambda: changed.served(families.CONFIG_RELOAD_GOOD.name) == 1)
     assert not rows(here.out / "expired")
 
     os.kill(running.pid, signal.SIGINT)
@@ -99,7 +99,7 @@ def test_a_new_policy_takes_effect_while_the_run_goes_on(running: Run, here: Com
         number = len(list(here.events.iterdir()))
         here.add(f"{number}.json", [event("2025-03-03T10:20:00Z", "bob")])
         wait_until("the batch", lambda: bool(rows(here.out / "results")) and caught_up(number))
-        return changed.served(names.POLICY_VERSION.name) == 2
+        return changed.served(families.POLICY_VERSION.name) == 2
 
     def caught_up(number: int) -> bool:
         assert running.code is None, running.said()
@@ -107,4 +107,4 @@ def test_a_new_policy_takes_effect_while_the_run_goes_on(running: Run, here: Com
 
     wait_until("the second version", takes_effect)
     wait_until("ann's end", lambda: [row["user"] for row in rows(here.out / "expired")] == ["ann"])
-    assert changed.served(names.RETENTION_MAX.name) == 600
+    assert changed.served(families.RETENTION_MAX.name) == 600

@@ -16,7 +16,7 @@ from idlestate.backends.shards.stream_join import stream_join
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.loading import load_config
 from idlestate.config.saved_file import SavedFile
-from idlestate.metrics import names
+from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import (
@@ -63,7 +63,7 @@ class Followed:
         )
         counts = ReloadCounts()
         exporter = Exporter(self.clock)
-        exporter.add(names.OF_RELOADS, counts.samples)
+        exporter.add(families.OF_RELOADS, counts.samples)
         RegistryBridge(self.registry, exporter)
         self.budgets = {"clicks": Budget()}
         self.reloads = Reloads(

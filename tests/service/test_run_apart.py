@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.metrics import names
+from idlestate.metrics import families
 from tests.crash.processes import Run, wait_until
 from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event
 from tests.service.rows import last_counts, rows
@@ -44,12 +44,12 @@ def test_a_run_goes_on_with_new_files_is_scraped_and_tells_that_its_jvm_was_kill
     def served() -> dict[str, float]:
         return scrape(url[0])
 
-    wait_until("figures of the last batch", lambda: served()[names.RETURNING_KEYS.name] == 1)
+    wait_until("figures of the last batch", lambda: served()[families.RETURNING_KEYS.name] == 1)
     figures = served()
-    assert figures[names.INPUT_ROWS.name] == 4
-    assert figures[names.LIVE_KEYS.name] == 2
-    assert figures[f"{names.KEYS_EXPIRED.name} idle"] == 1
-    assert figures[f"{names.REJECTED_ROWS.name} null_time"] == 1
+    assert figures[families.INPUT_ROWS.name] == 4
+    assert figures[families.LIVE_KEYS.name] == 2
+    assert figures[f"{families.KEYS_EXPIRED.name} idle"] == 1
+    assert figures[f"{families.REJECTED_ROWS.name} null_time"] == 1
 
     running.kill_jvm()  # as the kernel does it when memory runs out
     code = running.wait()

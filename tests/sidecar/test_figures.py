@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.row_counts import RowCounts
-from idlestate.metrics import names
+from idlestate.metrics import families
+from idlestate.metrics.families import Name
 from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, History, HistoryFile
-from idlestate.metrics.names import Name
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.rocksdb_metrics import PROPERTIES
 from idlestate.metrics.sidecar_metrics import OF_SIDECAR
@@ -99,12 +99,12 @@ def test_a_sweep_that_leaves_nothing_overdue_is_the_last_success(world: World) -
     assert of(world).swept_ms == 0
     world.sweep()
     assert of(world).swept_ms == world.clock.now_ms()
-    assert counted(world, names.SWEEP_DURATION) == 0, "there was nothing to sweep"
+    assert counted(world, families.SWEEP_DURATION) == 0, "there was nothing to sweep"
     world.write("w", 0, "add", [(key, 1) for key in KEYS])
     world.clock.advance(RULE.idle_max_ms)
     world.sweep()
     assert of(world).swept_ms == world.clock.now_ms()
-    assert counted(world, names.SWEEP_DURATION) == 1
+    assert counted(world, families.SWEEP_DURATION) == 1
 
 
 def test_a_sweep_that_an_open_batch_holds_up_is_no_success(world: World) -> None:
@@ -113,7 +113,7 @@ def test_a_sweep_that_an_open_batch_holds_up_is_no_success(world: World) -> None
     world.clock.advance(RULE.idle_max_ms)
     world.sweep()
     assert of(world).swept_ms == 0
-    assert counted(world, names.SWEEP_DURATION) == 0
+    assert counted(world, families.SWEEP_DURATION) == 0
 
 
 def test_a_sweep_of_many_slices_counts_once(world: World) -> None:
@@ -125,14 +125,14 @@ def test_a_sweep_of_many_slices_counts_once(world: World) -> None:
         assert of(world).swept_ms == 0
         world.clock.advance(5)
         slices += 1
-    taken = of(world).durations[names.SWEEP_DURATION]
+    taken = of(world).durations[families.SWEEP_DURATION]
     assert slices > 1
     assert (sum(taken.counts), taken.sum) == (1, pytest.approx((slices - 1) * 0.005))
 
 
 def test_look_ups_are_counted(world: World) -> None:
     world.operator.look_up(rows_of([("key-1", None)], of_keys=True), world.clock.now_ms())
-    assert counted(world, names.LOOKUP_DURATION) == 1
+    assert counted(world, families.LOOKUP_DURATION) == 1
 
 
 def test_compactions_count_and_the_last_that_found_nothing_is_a_success(world: World) -> None:
@@ -145,7 +145,7 @@ def test_compactions_count_and_the_last_that_found_nothing_is_a_success(world: W
     assert of(world).compacted_ms == 0
     while world.operator.sweeper.compact():
         pass
-    assert counted(world, names.COMPACTION_DURATION) > 0
+    assert counted(world, families.COMPACTION_DURATION) > 0
     assert of(world).compacted_ms == world.clock.now_ms()
 
 
@@ -182,8 +182,8 @@ def test_every_metric_of_a_sidecar_has_samples(made: Any, backend: str, workers:
         client.add_many(row_table(100))
     if workers > 1:
         wait_for(lambda: "idlestate_rocksdb_live" in sidecar.ask("/metrics")[1])
-    families = text_string_to_metric_families(sidecar.ask("/metrics")[1])
-    shown = {family.name for family in families if family.samples}
-    every = {*names.OF_OPERATOR, *OF_SIDECAR, names.OVERFLOWED_SERIES, names.BUILD_INFO}
+    exported = text_string_to_metric_families(sidecar.ask("/metrics")[1])
+    shown = {family.name for family in exported if family.samples}
+    every = {*families.OF_OPERATOR, *OF_SIDECAR, families.OVERFLOWED_SERIES, families.BUILD_INFO}
     every -= OF_DRIVERS | OF_TWO_INPUTS | (set(PROPERTIES) if backend == "heap" else set())
     assert shown == {name.name.removesuffix("_total") for name in every}

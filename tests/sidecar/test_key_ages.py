@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
+from idlestate.metrics.families import DUE_WITHIN_MS
 from idlestate.metrics.key_age_figures import idle_ages, keys_due
-from idlestate.metrics.names import DUE_WITHIN_MS
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot

@@ -1,4 +1,4 @@
-"""What a dashboard consists of. Only what the four dashboards use; `board_json` writes it.
+"""What a dashboard consists of. Only what the four dashboards use; `grafana_json` writes it.
 
 Queries name their labels once: `{$of}` stands for the dashboard's variables, so
 `idlestate_live_keys{$of}` becomes `idlestate_live_keys{job=~"$job", operator=~"$operator"}`.

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from idlestate.metrics.dashboards.board import (
+from idlestate.metrics.dashboards.dashboard_model import (
     REFRESH_EVERY,
     SHOWN_SPAN,
     Board,
