@@ -19,7 +19,7 @@ from idlestate.pipeline.operator_checks import (
 )
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.packed_rows import packed, unpacked
-from idlestate.pipeline.query_listener import register
+from idlestate.pipeline.query_start_listener import register
 from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.second_step import is_second_step
 from idlestate.pipeline.session_settings import check_session

@@ -29,7 +29,7 @@ from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.query_listener import operators_of
+from idlestate.pipeline.query_start_listener import operators_of
 from idlestate.pipeline.sidecar_attachment import finish_input, link_of, owes_batch, reports_of
 from idlestate.pipeline.worker_restarts import Restarts
 

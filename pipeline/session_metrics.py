@@ -29,8 +29,8 @@ from idlestate.pipeline.checkpoint.recorded_shards import recorded_shards
 from idlestate.pipeline.newest_shard_reports import NewestShardReports, reports_in
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.private_sidecar_metrics import PrivateSidecarMetrics
-from idlestate.pipeline.progress_listener import ProgressListener
-from idlestate.pipeline.query_listener import started_query
+from idlestate.pipeline.progress_as_json import ProgressListener
+from idlestate.pipeline.query_start_listener import started_query
 from idlestate.pipeline.shard_report import OBSERVATION
 from idlestate.pipeline.sidecar_attachment import link_of, reports_of
 from idlestate.retention.budget import Budget, no_budget

@@ -31,8 +31,8 @@ from idlestate.pipeline.folder_sinks import FolderSinks
 from idlestate.pipeline.function_class import load_co_function, load_function
 from idlestate.pipeline.input_files import check_there, elsewhere, read_events
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
-from idlestate.pipeline.query_listener import declared
 from idlestate.pipeline.query_start import check_owner, takeover
+from idlestate.pipeline.query_start_listener import declared
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.run_to_end import runs_to_end
 from idlestate.pipeline.session_metrics import SessionMetrics

@@ -8,11 +8,11 @@ from idlestate.state.cleanup import IncrementalStep
 from idlestate.state.descriptors import StateKind
 from idlestate.state.folder_record import check_restore
 from idlestate.state.heap.copy_on_write_columns import Held
-from idlestate.state.heap.dicts_or_columns import HeapTable
 from idlestate.state.heap.heap_list import HeapListTable
 from idlestate.state.heap.heap_map import HeapMapTable
-from idlestate.state.heap.single_values import HeapSingleTable
+from idlestate.state.heap.items_table import HeapTable
 from idlestate.state.heap.timer_columns import ColumnTimerQueue, FrozenTimers
+from idlestate.state.heap.values_table import HeapSingleTable
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode

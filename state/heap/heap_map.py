@@ -9,9 +9,9 @@ from idlestate.backends.runs.byte_arrays import Flags
 from idlestate.backends.runs.byte_index import ABSENT
 from idlestate.state.batch_values import Cells, Column, Stored
 from idlestate.state.byte_layout import ValueLayout
-from idlestate.state.heap.dicts_or_columns import ItemsTable, Space
 from idlestate.state.heap.entries import HeapEntries
 from idlestate.state.heap.frozen_rows import FrozenMaps
+from idlestate.state.heap.items_table import ItemsTable, Space
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_codec import holds_floats
 from idlestate.state.row_keys import KeyLayout

@@ -10,7 +10,7 @@ from idlestate.state.key_batch import KeyBatch
 from idlestate.state.table import Removed, Visit, Walk
 
 if TYPE_CHECKING:
-    from idlestate.state.heap.single_values import HeapSingleTable
+    from idlestate.state.heap.values_table import HeapSingleTable
 
 
 class SingleWalk(Walk):

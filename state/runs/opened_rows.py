@@ -11,7 +11,7 @@ from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.descriptors import StateKind
 from idlestate.state.heap.heap_list import HeapListTable
 from idlestate.state.heap.heap_map import HeapMapTable
-from idlestate.state.heap.single_values import HeapSingleTable
+from idlestate.state.heap.values_table import HeapSingleTable
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.runs.cell_bytes import Items

@@ -13,7 +13,7 @@ from idlestate.state.batch_values import Cells, Column, Lists, Stored
 from idlestate.state.descriptors import StateKind
 from idlestate.state.heap.heap_list import HeapListTable
 from idlestate.state.heap.heap_map import HeapMapTable
-from idlestate.state.heap.single_values import HeapSingleTable
+from idlestate.state.heap.values_table import HeapSingleTable
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.runs.entry_rows import entry_row, entry_rows, parts_of
 from idlestate.state.runs.items_table import RunsItemsTable

@@ -15,8 +15,8 @@ from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
 from idlestate.pipeline import sidecar_attachment
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.query_listener import _StartListener
 from idlestate.pipeline.query_start import prepare_checkpoint
+from idlestate.pipeline.query_start_listener import _StartListener
 from idlestate.pipeline.sidecar_attachment import attach, finish_input, link_of, reports_of
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.retention.policy import Policy

@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from idlestate.backends.files.folder import Folder
 from idlestate.pipeline import run_to_end as run_to_end_module
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
-from idlestate.pipeline.query_listener import _StartListener
+from idlestate.pipeline.query_start_listener import _StartListener
 from idlestate.pipeline.run_to_end import run_to_end
 from idlestate.pipeline.worker_restarts import MOST_RESTARTS, Restarts
 from idlestate.service.spark_errors import plain_error

@@ -6,7 +6,7 @@ import pytest
 
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 from idlestate.state.backend_factory import open_backend
-from idlestate.state.heap import dicts_or_columns, frozen_rows, heap_keys, item_chains
+from idlestate.state.heap import frozen_rows, heap_keys, item_chains, items_table
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of
 
@@ -98,7 +98,7 @@ class Crowd:
 @pytest.mark.parametrize("seed", range(3))
 def test_dicts_and_columns_tell_the_same(kind, seed, monkeypatch, tmp_path):
     monkeypatch.setattr(item_chains, "SPARE", 64)
-    for each in (frozen_rows, heap_keys, dicts_or_columns):
+    for each in (frozen_rows, heap_keys, items_table):
         monkeypatch.setattr(each, "AT_ONCE", 500)
     chance, clock = np.random.default_rng(seed), FakeClock(0)
     with open_backend("heap", clock=clock) as backend:

@@ -19,12 +19,12 @@ from idlestate.state.backend_factory import open_backend
 from idlestate.state.errors import SnapshotError
 from idlestate.state.heap import (
     copy_on_write_columns,
-    dicts_or_columns,
     frozen_rows,
     heap_keys,
     item_chains,
-    single_values,
+    items_table,
     timer_columns,
+    values_table,
 )
 from idlestate.state.heap.frozen_rows import FrozenTable
 from idlestate.timers.clock import FakeClock
@@ -43,8 +43,8 @@ TTLS = [
 @pytest.fixture(autouse=True)
 def small_tables(monkeypatch):
     for module, limits in {
-        single_values: {"FRONT": 8, "SMALL": 3},
-        dicts_or_columns: {"SMALL": 3, "AT_ONCE": 7, "FOLD": 3},
+        values_table: {"FRONT": 8, "SMALL": 3},
+        items_table: {"SMALL": 3, "AT_ONCE": 7, "FOLD": 3},
         item_chains: {"SPARE": 8},
         heap_keys: {"SPARE": 8},
         frozen_rows: {"AT_ONCE": 5},

@@ -7,7 +7,8 @@ from itertools import cycle, groupby
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from idlestate.state.heap import dicts_or_columns, single_values
+from idlestate.state.heap import items_table as heap_items
+from idlestate.state.heap import values_table as heap_values
 from idlestate.state.runs import (
     all_rows,
     items_table,
@@ -38,8 +39,8 @@ RULES = [list(ttls) for _, ttls in groupby(TTLS, lambda ttl: (ttl.update_type, t
 @pytest.fixture(autouse=True)
 def small_tables(monkeypatch):
     """The few keys of a machine go the way that thousands go."""
-    monkeypatch.setattr(single_values, "FRONT", 2)
-    for module in (single_values, dicts_or_columns):
+    monkeypatch.setattr(heap_values, "FRONT", 2)
+    for module in (heap_values, heap_items):
         monkeypatch.setattr(module, "SMALL", 3)
     monkeypatch.setattr(working_set, "MOST_ROWS", 5)
     monkeypatch.setattr(all_rows, "AT_ONCE", 3)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from idlestate.pipeline import query_listener
+from idlestate.pipeline import query_start_listener
 
 THREADS = 4
 
@@ -31,13 +31,13 @@ def test_operators_that_threads_declare_at_once_are_all_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else a query would start without its checkpoint being prepared, and never be accepted."""
-    monkeypatch.setattr(query_listener, "session_id", lambda _: "session")
-    monkeypatch.setattr(query_listener, "check_starts", lambda _: None)
-    monkeypatch.setattr(query_listener, "_listeners", {})
+    monkeypatch.setattr(query_start_listener, "session_id", lambda _: "session")
+    monkeypatch.setattr(query_start_listener, "check_starts", lambda _: None)
+    monkeypatch.setattr(query_start_listener, "_listeners", {})
     session: Any = Session()
     specs: list[Any] = [SimpleNamespace(token=f"t{number}") for number in range(THREADS)]
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(lambda spec: query_listener.register(session, spec), specs))
+        list(pool.map(lambda spec: query_start_listener.register(session, spec), specs))
     assert len(session.listeners) == 1
-    plan = " ".join(f"{query_listener.PACKER_NAME}{spec.token}(" for spec in specs)
-    assert query_listener.operators_in(session, plan) == specs
+    plan = " ".join(f"{query_start_listener.PACKER_NAME}{spec.token}(" for spec in specs)
+    assert query_start_listener.operators_in(session, plan) == specs
