@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -142,24 +143,6 @@ def test_a_hurt_object_is_named(
     assert sorted(few(state, started(s3, name))) == EXPECTED
 
 
-def test_a_store_that_is_away_is_named_and_nothing_is_lost(
-    s3: S3Server, loaded: tuple[str, ShardRecord], tmp_path: Path
-) -> None:
-    name, state = loaded
-    drop_cache(tmp_path)
-    files = started(s3, name)
-    assert sorted(few(state, files)) == EXPECTED
-    s3.road.shut()
-    said = f"{name}/3 cannot be reached: .*endpoint_override.*nothing is lost"
-    with pytest.raises(StoreError, match=said):  # what is to be written has nowhere to go
-        few(state, files)
-    s3.road.open()
-    assert sorted(few(state, files)) == EXPECTED
-    named = {f"{name}/3/{ref.name}" for ref in state.runs}
-    files.remove_unwanted(state, 2, 1, orphans=True)
-    assert set(s3.objects(name)) == named
-
-
 def test_what_nothing_names_goes_there_and_here(
     s3: S3Server, loaded: tuple[str, ShardRecord], tmp_path: Path
 ) -> None:
@@ -232,18 +215,35 @@ def test_a_moved_checkpoint_keeps_its_runs_and_a_copy_may_not_have_them(tmp_path
     assert json.loads(place.read("idlestate.json"))["checkpoint"] == str(tmp_path / "copy")
 
 
-def test_a_store_that_is_away_at_the_first_start_leaves_no_checkpoint(
-    s3: S3Server, tmp_path: Path
+def test_a_store_that_is_away_is_named_nothing_is_lost_and_nothing_begun(
+    s3: S3Server, loaded: tuple[str, ShardRecord], tmp_path: Path
 ) -> None:
+    name, state = loaded
+    drop_cache(tmp_path)
+    files = started(s3, name)
+    assert sorted(few(state, files)) == EXPECTED
     checkpoint = Folder(str(tmp_path / "one"))
     s3.road.shut()
-    with pytest.raises(StoreError, match="cannot be reached"):
-        prepare(checkpoint, s3.url("away"))
+    with ThreadPoolExecutor(1) as pool:  # both try for six seconds
+        first_start = pool.submit(prepare, checkpoint, s3.url("away"))
+        said = f"{name}/3 cannot be reached: .*endpoint_override.*nothing is lost"
+        with pytest.raises(StoreError, match=said):  # what is to be written has nowhere to go
+            few(state, files)
+        with pytest.raises(StoreError, match="cannot be reached"):
+            first_start.result()
     s3.road.open()
+    assert sorted(few(state, files)) == EXPECTED
+    named = {f"{name}/3/{ref.name}" for ref in state.runs}
+    files.remove_unwanted(state, 2, 1, orphans=True)
+    assert set(s3.objects(name)) == named
     assert not checkpoint.exists("idlestate/clicks/layout.json")
-    with pytest.raises(StoreError, match="bucket"):
-        prepare(checkpoint, s3.url("x").replace("//idlestate-tests/", "//no-such-bucket/"))
     prepare(checkpoint, s3.url("away"))
+
+
+def test_a_bucket_that_is_not_there_is_named(s3: S3Server, tmp_path: Path) -> None:
+    url = s3.url("x").replace("//idlestate-tests/", "//no-such-bucket/")
+    with pytest.raises(StoreError, match="bucket"):
+        prepare(Folder(str(tmp_path / "one")), url)
 
 
 def test_a_place_is_remembered_in_full() -> None:
