@@ -86,9 +86,7 @@ class Written:
         assert ds.dataset(self.out, format="parquet").count_rows() == len(table)
 
 
-both = pytest.mark.parametrize(
-    "written", ["folder", pytest.param("table", marks=pytest.mark.long)], indirect=True
-)
+SINKS = ["folder", pytest.param("table", marks=pytest.mark.long)]
 
 
 @pytest.fixture
@@ -114,9 +112,7 @@ def filled(query: Written) -> Iterator[Written]:
     query.spark.sql(f"DROP TABLE IF EXISTS {query.table}")
 
 
-@pytest.mark.parametrize(
-    "brief", ["folder", pytest.param("table", marks=pytest.mark.long)], indirect=True
-)
+@pytest.mark.parametrize("brief", SINKS, indirect=True)
 def test_a_batch_that_the_sink_has_and_spark_has_not_committed_runs_again(brief: Written) -> None:
     """The driver died between the two; also where the newest note is a compact one.
 
@@ -143,7 +139,7 @@ def test_a_batch_that_the_sink_has_and_spark_has_not_committed_runs_again(brief:
 
 
 @pytest.mark.long
-@both
+@pytest.mark.parametrize("written", SINKS, indirect=True)
 def test_after_a_rollback_all_undone_batches_are_written_again(
     written: Written, spark: SparkSession
 ) -> None:

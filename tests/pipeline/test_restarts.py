@@ -225,7 +225,7 @@ def assert_reports_equal_the_state(spark: SparkSession, query: Any, checkpoint: 
         assert report["returning_keys"] == state.tally.returning_keys == sum(report["absences"])
         assert tuple(report["absences"]) == state.tally.absences
         assert report["expired_idle"] == state.tally.expired[2]
-        assert report["input"] == state.byte_layout.input
+        assert report["input"] == state.rows.input
         assert report["keys_ever_seen"] == state.keys_ever_seen(Policy(remember_ms=FOREVER_MS))
 
 
