@@ -41,14 +41,13 @@ run: setup ## run the main job on a generated click stream, from scratch (ARGS="
 CHECKS = $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
 
 test: setup ## run lint, type checks and the short form of every test (ARGS="-k name", SPARK=4.1)
-	@$(BROWSER) >/dev/null & \
-		$(WITH_JAVA) $(BIN)/python tests/share_classes.py & shared=$$!; \
-		$(if $(filter .venv,$(VENV)),$(CHECKS),true) && wait $$shared && wait
+	@$(BROWSER) >/dev/null & $(if $(filter .venv,$(VENV)),$(CHECKS),true) && wait
 	@echo "test: every test but the long ones"
 	@$(PYTEST) -m "not long" $(ARGS)
 
 test-all: test ## run everything: make test, then the long tests (kills, soak, clusters, S3, long random tests)
 	@echo "test-all: the long tests"
+	@$(WITH_JAVA) $(BIN)/python tests/share_classes.py
 	@$(PYTEST) -m long $(ARGS)
 
 check: setup ## run lint, format and type checks only

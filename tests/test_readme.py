@@ -82,10 +82,11 @@ def at(hour: int, minute: int) -> datetime:
     return datetime(2025, 3, 3, hour, minute, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
     """A folder with all that the examples read."""
-    folder = tmp_path_factory.mktemp("shop")
+    folder = tmp_path / "shop"
+    folder.mkdir()
     for name, text in YAML.items():
         # Any free port: another run on this machine may have the usual one.
         (folder / name).write_text(f"{text}    metrics: {{port: 0}}\n")
@@ -198,11 +199,33 @@ def test_commands_run_from_top_to_bottom(
             assert ElementTree.parse(picture).getroot().tag.endswith("svg")
 
 
+@pytest.fixture
+def python_here(
+    start_in: Callable[[Path], None],  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[[str, Path], str]:
+    def python_here(program: str, folder: Path) -> str:
+        start_in(folder)
+        # Python tasks run where Spark's JVM was started.
+        program = program.replace("two/checkpoint", f"{folder}/two/checkpoint")
+        exec(compile(program, "job.py", "exec"), {"__name__": "__main__"})
+        return capsys.readouterr().out
+
+    return python_here
+
+
+def python_apart(program: str, folder: Path) -> str:
+    """In a process of its own, as readers do: relative paths reach Spark's tasks too."""
+    (folder / "job.py").write_text(program)
+    return run([sys.executable, "job.py"], folder)
+
+
 @pytest.mark.spark
-def test_python_runs_from_top_to_bottom(shop: Path) -> None:
-    """In a process of its own: relative paths reach Spark's tasks too."""
-    (shop / "job.py").write_text("\n\n".join(PYTHON))
-    said = run([sys.executable, "job.py"], shop)
+@pytest.mark.parametrize("apart", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_python_runs_from_top_to_bottom(
+    shop: Path, python_here: Callable[[str, Path], str], *, apart: bool
+) -> None:
+    said = (python_apart if apart else python_here)("\n\n".join(PYTHON), shop)
 
     changes = rows_in(shop / "job" / "changes")
     assert rows_in(shop / "sessions" / "changes") == changes

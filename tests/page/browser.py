@@ -2,13 +2,14 @@
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "page-tools"
-PATIENCE_S = 240
 VIEWS = [
     {"width": width, "height": height, "scheme": scheme}
     for width, height in ((390, 844), (1280, 800))
@@ -23,24 +24,38 @@ def find_browser() -> tuple[str | None, str]:
     return (done.stdout.strip(), "") if done.returncode == 0 else (None, done.stderr.strip())
 
 
-class Browser:
-    """Opens pages."""
+@contextmanager
+def open_browser(path: str) -> "Iterator[Browser]":
+    """A browser that is closed afterwards."""
+    command = ["node", str(Path(__file__).with_name("visit.mjs")), path, str(FOLDER)]
+    pipe = subprocess.PIPE
+    with (
+        TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, text=True) as visitor,
+    ):
+        yield Browser(visitor, errors)
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+
+class Browser:
+    """Opens pages, all in one browser."""
+
+    def __init__(self, visitor: subprocess.Popen[str], errors: IO[str]) -> None:
+        """A process of `visit.mjs`, and the file of its errors."""
+        self._visitor = visitor
+        self._errors = errors
 
     def visit(self, visits: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """What each visit found, as `visit.mjs` tells it."""
-        done = subprocess.run(
-            ["node", str(Path(__file__).with_name("visit.mjs")), self.path, str(FOLDER)],
-            input=json.dumps(visits),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        found: list[dict[str, Any]] = json.loads(done.stdout)
+        asked, told = self._visitor.stdin, self._visitor.stdout
+        assert asked is not None
+        assert told is not None
+        asked.write(json.dumps(visits) + "\n")
+        asked.flush()
+        line = told.readline()
+        if not line:
+            self._errors.seek(0)
+            raise AssertionError(self._errors.read()[-3000:])
+        found: list[dict[str, Any]] = json.loads(line)
         return found
 
     def read(self, url: str) -> dict[str, Any]:

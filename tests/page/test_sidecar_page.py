@@ -32,13 +32,18 @@ def test_a_running_sidecar_shows_its_operator_and_its_keys(
     assert page["title"] == "carts - idlestate sidecar"
     assert page["facts"]["Keys"] == "2"
     assert "A key expires 30 minutes to 45 minutes after its last write." in page["text"]
-    found = browser.read(f"{url}/operators/carts/keys?user={quote(EVIL)}")
+    keys, view = f"{url}/operators/carts/keys", VIEWS[0]
+    found, gone, wrong, none = browser.visit(
+        [
+            {"url": f"{keys}?user={quote(EVIL)}", **view},
+            {"url": f"{keys}?user=nobody", **view},
+            {"url": f"{keys}?no=1", **view},
+            {"url": f"{url}/operators/none", **view},
+        ]
+    )
     assert "This key is in state until" in found["text"]
     assert (found["facts"]["user"], found["facts"]["total"]) == (EVIL, "1")
     assert found["markup"].keys().isdisjoint({"script", "b"})
-    gone = browser.read(f"{url}/operators/carts/keys?user=nobody")
     assert "This key was never seen." in gone["text"]
-    (wrong,) = browser.visit([{"url": f"{url}/operators/carts/keys?no=1", **VIEWS[0]}])
     assert "ask for one key as ?user=..." in wrong["text"]
-    (none,) = browser.visit([{"url": f"{url}/operators/none", **VIEWS[0]}])
     assert "There is no operator none." in none["text"]

@@ -1,19 +1,20 @@
 // Opens pages in a headless browser and tells what a reader would find, as JSON.
 //
-//   node visit.mjs BROWSER MODULES < visits.json > found.json
+//   node visit.mjs BROWSER MODULES
 //
-// A visit is {url, width, height, scheme, picture?, scale?}; `picture` names a PNG to write. For each, in order:
-// title, facts (dt: dd), rows (cells of tables), text, markup (elements by name), violations (axe),
+// Each line of standard input is a list of visits, and gets one line of output: a list of what was
+// found. A visit is {url, width, height, scheme, picture?, scale?}; `picture` names a PNG to write.
+// For each, in order: title, facts (dt: dd), rows (cells of tables), text, markup (elements by name), violations (axe),
 // requests, errors (console, page, Content-Security-Policy), overflow, stops (of the Tab key).
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import readline from 'node:readline';
 
 const [browserPath, modules] = process.argv.slice(2);
 const require = createRequire(path.resolve(modules, 'package.json'));
 const { default: puppeteer } = await import(require.resolve('puppeteer-core'));
 const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
-const visits = JSON.parse(fs.readFileSync(0, 'utf8'));
 
 const browser = await puppeteer.launch({
   executablePath: browserPath,
@@ -59,8 +60,7 @@ function focused() {
   };
 }
 
-const found = [];
-for (const visit of visits) {
+async function open(visit) {
   const page = await browser.newPage();
   const requests = [];
   const errors = [];
@@ -79,7 +79,8 @@ for (const visit of visits) {
   }
   await page.evaluate(axe);
   const { violations, passes } = await page.evaluate(() => globalThis.axe.run());
-  found.push({
+  await page.close();
+  return {
     ...seen,
     stops,
     requests,
@@ -90,8 +91,12 @@ for (const visit of visits) {
       help: each.help,
       nodes: each.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 200)} ${node.failureSummary}`),
     })),
-  });
-  await page.close();
+  };
+}
+
+for await (const line of readline.createInterface({ input: process.stdin })) {
+  const found = [];
+  for (const visit of JSON.parse(line)) found.push(await open(visit));
+  process.stdout.write(`${JSON.stringify(found)}\n`);
 }
 await browser.close();
-process.stdout.write(JSON.stringify(found));

@@ -298,6 +298,7 @@ def test_a_join_over_two_runs(here: CommandLine):
     assert found == expected
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_pairs_over_two_runs(here: CommandLine, spark, monkeypatch: pytest.MonkeyPatch):
     """A row is kept for the next run, and is what `plan` and `check --against` find."""

@@ -1,5 +1,6 @@
 """`idlestate state`: what a checkpoint holds, what is wrong with it, and going back."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,13 +23,32 @@ HOURS = [
 State = Callable[..., Said]
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("place")
+
+
 @pytest.fixture
-def ran(here: CommandLine) -> CommandLine:
-    """A pipeline that has read four files in as many batches, and swept."""
+def line(place: Path) -> CommandLine:
+    """All at one path, which checkpoints contain."""
+    folder = place / "line"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return CommandLine(folder)
+
+
+@pytest.fixture
+def ran(here: CommandLine, place: Path) -> CommandLine:
+    """A pipeline that has read four files in as many batches, and swept: once for all tests."""
+    kept = place / "kept"
+    if kept.exists():
+        shutil.copytree(kept, here.folder, dirs_exist_ok=True)
+        return here
     for number, lines in enumerate(HOURS):
         here.add(f"{number}.json", lines)
     here.write()
     assert_good(here.run())
+    shutil.copytree(here.folder, kept)
     return here
 
 

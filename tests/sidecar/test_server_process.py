@@ -127,7 +127,9 @@ def half_a_call(link: socket.socket) -> None:
     assert link.recv(1)
 
 
-@pytest.mark.parametrize("settings", [{"workers": 2}, {"data": "127.0.0.1:0"}])
+@pytest.mark.parametrize(
+    "settings", [{"workers": 2}, pytest.param({"data": "127.0.0.1:0"}, marks=pytest.mark.long)]
+)
 def test_half_of_a_call_keeps_nobody_from_stopping(made: Any, settings: dict[str, Any]) -> None:
     sidecar = made(**settings)
     place = sidecar.start_told().removeprefix("data at ").partition(",")[0]
