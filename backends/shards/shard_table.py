@@ -27,7 +27,6 @@ from idlestate.backends.shards.emitted_rows import EmitsRecords, record_rows
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.life_columns import life_columns
-from idlestate.backends.shards.operator_kind import LifeKind
 from idlestate.backends.shards.shard_record import HELD, LIVES, OPEN, REMEMBERED
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
@@ -291,8 +290,10 @@ class ShardTable:
 
     def _shown(self, rows: Rows) -> Rows:
         """Stored rows with every column of a life."""
-        kind = self.spec.kind
-        if not isinstance(kind, LifeKind) or kind.life == kind.stored:
+        if self.spec.has_own_work:
+            return rows
+        kind = self.spec.life_kind
+        if kind.life == kind.stored:
             return rows
         reader = Reader.of(TableSchema((), kind.life), [column.id for column in kind.stored])
         return replace(rows, payload=reader.read(rows.payload, len(rows)))

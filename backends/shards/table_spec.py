@@ -64,7 +64,7 @@ class TableSpec:
             keys = (*keys, (WINDOW_END, TIMESTAMP))
         return cls(keys, kind, order, window, shows_ahead_ms, in_order)
 
-    @property
+    @cached_property
     def life_kind(self) -> LifeKind:
         """Its kind, of an operator whose kind says what a life is."""
         assert isinstance(self.kind, LifeKind)
@@ -101,7 +101,7 @@ class TableSpec:
         """
         return self.in_order or self.has_own_work
 
-    @property
+    @cached_property
     def has_own_work(self) -> bool:
         """Whether the kind alone does not say what a batch makes of a shard (`BatchWork`)."""
         return not isinstance(self.kind, LifeKind)

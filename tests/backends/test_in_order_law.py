@@ -118,7 +118,7 @@ def test_deduplicated_records_equal_those_of_the_records_in_order(keep, examples
     law()
 
 
-@short_and_long("examples", 24, 250)
+@short_and_long("examples", 15, 250)
 def test_no_row_of_a_batch_depends_on_how_rows_that_wait_are_divided(examples):
     """Packets by how long rows wait, as against one packet of all that wait after a batch."""
 

@@ -11,7 +11,11 @@ from tests.lengths import short_and_long
 @short_and_long("kills", 3, 10)
 @pytest.mark.parametrize(
     ("backend", "workers"),
-    [pytest.param("rocksdb", 1, marks=pytest.mark.long), ("heap", 1), ("rocksdb", 2)],
+    [
+        pytest.param("rocksdb", 1, marks=pytest.mark.long),
+        pytest.param("heap", 1, marks=pytest.mark.long),
+        ("rocksdb", 2),
+    ],
 )
 def test_kills_of_a_sidecar_lose_and_double_nothing(
     tmp_path_factory: pytest.TempPathFactory, backend: str, workers: int, kills: int

@@ -48,25 +48,14 @@ def drop(frame: DataFrame, batch_id: int) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "remember_ms"),
     [
-        pytest.param(
-            Case("wikipedia_edits.json.gz", "user", 30, 45, 5_000, 10),
-            FOREVER_MS,
-            marks=pytest.mark.long,
-        ),
+        (Case("wikipedia_edits.json.gz", "user", 30, 45, 5_000, 10), FOREVER_MS),
         (Case("wikipedia_edits.json.gz", "user", 30, 30, 7_000, 0, rows=20_000), None),
-        pytest.param(
-            Case("globo_clicks.parquet", "session_id", 30, 30, 250_000, 0),
-            FOREVER_MS,
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            Case("globo_clicks.parquet", "session_id", 30, 45, 250_000, 10),
-            None,
-            marks=pytest.mark.long,
-        ),
+        (Case("globo_clicks.parquet", "session_id", 30, 30, 250_000, 0), FOREVER_MS),
+        (Case("globo_clicks.parquet", "session_id", 30, 45, 250_000, 10), None),
     ],
     ids=["user-forever", "user-by-default", "session_id-forever", "session_id-by-default"],
 )

@@ -262,6 +262,7 @@ def test_a_function_on_two_inputs(here: CommandLine, spark, monkeypatch: pytest.
     assert rejected == {("left", "malformed"), ("right", "malformed")}
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_join_over_two_runs(here: CommandLine):
     """A version is in another folder than probes, and is kept for the next run."""

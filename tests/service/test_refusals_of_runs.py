@@ -242,6 +242,7 @@ def test_another_source_under_an_old_checkpoint(ran):
     assert_refused(ran.run("--source", str(elsewhere)), str(elsewhere), "--afresh")
 
 
+@pytest.mark.long
 def test_a_run_file_that_is_gone_is_named(ran):
     ran.add("1.json", SECOND)
     lost = next(iter((ran.checkpoint / "idlestate/clicks/runs").glob("*/*.arrow")))

@@ -158,11 +158,15 @@ def worker_died_at_write(world: World, dies_at: int, is_written: bool, expected:
 
 
 @pytest.mark.parametrize(
-    "is_written",
-    [pytest.param(False, id="before", marks=pytest.mark.long), pytest.param(True, id="after")],
+    ("is_written", "every"),
+    [
+        pytest.param(True, 2, id="after-short"),
+        pytest.param(False, 1, id="before", marks=pytest.mark.long),
+        pytest.param(True, 1, id="after", marks=pytest.mark.long),
+    ],
 )
 def test_a_worker_that_dies_at_any_write_loses_nothing_and_counts_nothing_twice(
-    tmp_path: Path, is_written: bool
+    tmp_path: Path, is_written: bool, every: int
 ) -> None:
     kind = "heap in 2 ranges"
     calm = World(kind, tmp_path / "calm" / "state")
@@ -174,7 +178,7 @@ def test_a_worker_that_dies_at_any_write_loses_nothing_and_counts_nothing_twice(
     while worker_died_at_write(
         World(kind, tmp_path / f"{dies_at}" / "state"), dies_at, is_written, expected
     ):
-        dies_at += 1
+        dies_at += every
     assert dies_at > 20
 
 

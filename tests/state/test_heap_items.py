@@ -95,7 +95,9 @@ class Crowd:
 
 
 @pytest.mark.parametrize("kind", ["list", "map"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)]
+)
 def test_dicts_and_columns_tell_the_same(kind, seed, monkeypatch, tmp_path):
     monkeypatch.setattr(item_chains, "SPARE", 64)
     for each in (frozen_rows, heap_keys, items_table):
