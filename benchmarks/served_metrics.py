@@ -33,7 +33,7 @@ from beside import SCRAPE_EVERY_S, beside
 from contestants import UID, retain_event
 from idlestate import serve_metrics
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.record_files import newest_copy, write_copy
+from idlestate.backends.files.record_copies import newest_copy, write_copy
 from inputs import make_input
 from recipes import Draw, Recipe, Windows, nothing_due
 from scale import FULL, QUICK

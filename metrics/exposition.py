@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.status_page import StatusPage
-from idlestate.web.connections import MAX_CONNECTIONS
+from idlestate.web.connection_limits import MAX_CONNECTIONS
 from idlestate.web.html import wants_html
 from idlestate.web.http_reply import Reply, error_reply, json_reply
 from idlestate.web.http_server import (

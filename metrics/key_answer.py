@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from idlestate.backends.shards.key_facts import Explanation, KeyState
 from idlestate.backends.shards.key_in_words import key_in_words
-from idlestate.metrics.growth_curve import moment
+from idlestate.metrics.growth_curve_on_page import moment
 from idlestate.metrics.key_lookup_form import KeyAnswer
 from idlestate.retention.readable_quantities import span_in_words
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element
 
 from idlestate.metrics.forecast import Range
-from idlestate.metrics.growth_curve import curve_figure, moment
+from idlestate.metrics.growth_curve_on_page import curve_figure, moment
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_age_figures import keys_due
 from idlestate.metrics.key_lookup_form import facts_list

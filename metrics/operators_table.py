@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode
 from xml.etree.ElementTree import Element
 
-from idlestate.metrics.growth_curve import curve, in_words
+from idlestate.metrics.growth_curve_on_page import curve, in_words
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_lookup_form import facts_list
 from idlestate.metrics.operator_figures import OperatorFigures

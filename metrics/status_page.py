@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
-from idlestate.metrics.growth_curve import moment
+from idlestate.metrics.growth_curve_on_page import moment
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_lookup_form import KeyAnswer, KeyLookup, as_in_urls, lookup_view
 from idlestate.metrics.operator_figures import OperatorFigures

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.record_files import remove_copies
+from idlestate.backends.files.record_copies import remove_copies
 from idlestate.backends.files.spark_logs import clear_half_planned, newest_batch
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.definition_change import Takeover, compare_definitions, refused

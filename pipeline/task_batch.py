@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import TaskContext
 
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.record_files import newest_copy
+from idlestate.backends.files.record_copies import newest_copy
 from idlestate.backends.files.spark_logs import NO_WATERMARK_MS, BatchTimes, read_batch_times
 from idlestate.backends.shards.input_watermarks import InputRecord, Inputs
 from idlestate.backends.shards.own_accumulator import Classes

@@ -22,7 +22,7 @@ from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Self, cast
 
-from idlestate.web.connections import MAX_CONNECTIONS, Connections
+from idlestate.web.connection_limits import MAX_CONNECTIONS, Connections
 from idlestate.web.http_reply import Reply, error_reply, not_allowed
 from idlestate.web.listen_error import ListenError, explain
 from idlestate.web.request_bodies import MAX_SHORT_BYTES, Uploads, refuse_body

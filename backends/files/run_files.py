@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from idlestate.backends.files.file_checked_on_read import FROM_CHECKPOINT
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.record_files import new_name, write_copy
+from idlestate.backends.files.record_copies import new_name, write_copy
 from idlestate.backends.files.run_store import RunStore
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.run_codec import RunError, decode_run, encode_run

@@ -20,7 +20,7 @@ from idlestate.backends.runs.keys import Keys
 from idlestate.backends.runs.table_schema import KeyColumns
 from idlestate.backends.shards import keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.held_rows import waiting
-from idlestate.backends.shards.join_key import SideRows, rows_of_key
+from idlestate.backends.shards.key_facts_of_joins import SideRows, rows_of_key
 from idlestate.backends.shards.shard_ranges import first_hashes
 from idlestate.backends.shards.shard_record import HELD, ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable

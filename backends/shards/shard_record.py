@@ -135,7 +135,7 @@ class ShardRecord:
         timer_ms: the event-time timer that Spark has for the shard.
         recent: the last batches: batch id, time reached (ms), live keys, keys ever seen.
         seen: a sketch of every key that ever had a life.
-        file: the copy of this record next to the runs (`idlestate.backends.files.record_files`);
+        file: the copy of this record next to the runs (`idlestate.backends.files.record_copies`);
             empty if there is none.
         file_bytes: the size of the copy.
     """

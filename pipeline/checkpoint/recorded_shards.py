@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.record_files import newest_copy
+from idlestate.backends.files.record_copies import newest_copy
 from idlestate.backends.shards.shard_record import RecordError, ShardRecord
 from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout

@@ -12,7 +12,8 @@ from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.closed_backend import ClosedBackend
 from idlestate.state.errors import SnapshotError, StateError
 from idlestate.state.folder_record import check_record, check_restore, record_of
-from idlestate.state.rocksdb.compaction_filter import PeriodicCleanup, compaction_of, filtering
+from idlestate.state.rocksdb.compaction_filter import compaction_of, filtering
+from idlestate.state.rocksdb.periodic_cleanup import PeriodicCleanup
 from idlestate.state.rocksdb.rocksdb_database import Database, FamilyTimerStore
 from idlestate.state.rocksdb.rocksdb_snapshot import (
     checkpoint,

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.web import connections
-from idlestate.web.connections import Connections
+from idlestate.web import connection_limits
+from idlestate.web.connection_limits import Connections
 from idlestate.web.http_reply import Reply
 from idlestate.web.http_server import HttpServer, Request, Service
 from tests.patience import PATIENCE_S

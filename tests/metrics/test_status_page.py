@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from idlestate.metrics.forecast import Range
-from idlestate.metrics.growth_curve import curve_figure
+from idlestate.metrics.growth_curve_on_page import curve_figure
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_lookup_form import KeyAnswer, as_in_urls
 from idlestate.metrics.operator_figures import InputRows, OperatorFigures, Outlook

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 import idlestate
 from idlestate import Policy
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.record_files import new_name, newest_copy, remove_copies, write_copy
+from idlestate.backends.files.record_copies import new_name, newest_copy, remove_copies, write_copy
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord, TableRecord
 from idlestate.pipeline.checkpoint.operator_layout import read_layout

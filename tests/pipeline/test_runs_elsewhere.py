@@ -12,7 +12,7 @@ import pytest
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_cache import PLACE_VARIABLE, local_cache
-from idlestate.backends.files.record_files import newest_copy, remove_copies
+from idlestate.backends.files.record_copies import newest_copy, remove_copies
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import DamagedStateError, RefusedError, StoreError

@@ -11,8 +11,8 @@ from idlestate.retention.ttl_config import CompactionCleanup, StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from idlestate.state.errors import StorageError
-from idlestate.state.rocksdb import compaction_filter
-from idlestate.state.rocksdb.compaction_filter import MOST
+from idlestate.state.rocksdb import periodic_cleanup
+from idlestate.state.rocksdb.periodic_cleanup import MOST
 from idlestate.state.rocksdb.rocksdb_table import RocksDBTable
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of, run_op
@@ -131,8 +131,8 @@ def longs(name, **more):
 @pytest.mark.parametrize("seed", range(3))
 def test_lists_that_grow_while_a_walk_goes_on_lose_nothing(seed, tmp_path, monkeypatch):
     chance, clock, expected = random.Random(seed), FakeClock(0), {}
-    monkeypatch.setattr(compaction_filter, "LEAST", 1)
-    monkeypatch.setattr(compaction_filter, "MOST", 1)
+    monkeypatch.setattr(periodic_cleanup, "LEAST", 1)
+    monkeypatch.setattr(periodic_cleanup, "MOST", 1)
     ttl = StateTtlConfig(ttl_ms=10**9, compaction=CompactionCleanup(1, 1))
     with open_backend("rocksdb", tmp_path / "db", clock=clock) as backend:
         state = backend.get_state(longs("l", ttl=ttl))
