@@ -4,7 +4,10 @@ import os
 from pathlib import Path
 
 JAVA_OPTIONS = "JDK_JAVA_OPTIONS"
-WITHOUT_CLASSES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+WITHOUT_CLASSES = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+    # Without the second compiler Java takes 48 MB, throws code away, and compiles it again.
+)
 CLASSES = "classes.jsa"
 """An archive of loaded classes in a Spark home, which `tests/share_classes.py` makes."""
 

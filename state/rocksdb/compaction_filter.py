@@ -4,7 +4,6 @@
 may not be visited, and are never lost.
 """
 
-from collections.abc import Callable
 from itertools import islice
 from typing import Protocol
 

@@ -80,7 +80,7 @@ def test_who_is_being_answered_makes_no_room(server: Server) -> None:
 
 
 def test_who_has_just_come_is_not_cut_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "GRACE_S", PATIENCE_S)
+    monkeypatch.setattr(connection_limits, "GRACE_S", PATIENCE_S)
     few, (first, second) = Connections(1), socket.socketpair()
     with ThreadPoolExecutor() as pool, first, second:
         assert few.admit(first)
@@ -120,7 +120,7 @@ def test_who_comes_by_a_unix_socket_while_many_come_at_once_waits_for_a_turn(
 def test_hundreds_of_idle_connections_keep_nobody_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connections, "GRACE_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(connection_limits, "GRACE_S", 10 * PATIENCE_S)
     with (
         HttpServer(Service("tests", lambda _: Reply(b"answered")), 0) as server,
         ExitStack() as idle,
@@ -131,8 +131,8 @@ def test_hundreds_of_idle_connections_keep_nobody_waiting(
 
 
 def test_who_finds_everybody_being_answered_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MAX_ANSWERS", 1)
-    monkeypatch.setattr(connections, "ANSWER_WAIT_S", 0.01)
+    monkeypatch.setattr(connection_limits, "MAX_ANSWERS", 1)
+    monkeypatch.setattr(connection_limits, "ANSWER_WAIT_S", 0.01)
     with Server() as server:
         held = connect(server, b"GET /slow HTTP/1.0\r\n\r\n")
         assert server.asked.acquire(timeout=PATIENCE_S)

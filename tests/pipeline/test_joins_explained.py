@@ -15,8 +15,8 @@ from idlestate import KeyState, Policy
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.files.spark_logs import BatchTimes
-from idlestate.backends.shards.key_facts_of_joins import SideRows
 from idlestate.backends.shards.key_facts import KeyFacts
+from idlestate.backends.shards.key_facts_of_joins import SideRows
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.planned_removals import HORIZONS_MS
 from idlestate.backends.shards.shard_record import ShardRecord
