@@ -26,16 +26,21 @@ class StuckError(AssertionError):
 
 
 def wait_until(what: str, happened: Callable[[], bool], poll_s: float = POLL_S) -> None:
-    """Poll until something happened, this often.
+    """Poll until something happened, this often; less often if a look takes long, because what is
+    waited for needs the processor too.
 
     Raises:
         StuckError: it did not within the limit.
     """
     ends_s = time.monotonic() + LIMIT_S
-    while not happened():
-        if time.monotonic() > ends_s:
+    while True:
+        began_s = time.monotonic()
+        if happened():
+            return
+        looked_s = time.monotonic()
+        if looked_s > ends_s:
             raise StuckError(f"waited {LIMIT_S:.0f} s for {what}")
-        pause(poll_s)
+        pause(max(poll_s, 10 * (looked_s - began_s)))
 
 
 def pause(seconds: float) -> None:
