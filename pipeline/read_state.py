@@ -28,9 +28,9 @@ from idlestate.pipeline.checkpoint.spark_metadata import (
     plain_path,
     put_paths_right,
 )
+from idlestate.pipeline.read_sidecar_state import lives_in_sidecar
 from idlestate.pipeline.session_settings import check_session
 from idlestate.pipeline.sidecar_attachment import link_of
-from idlestate.pipeline.sidecar_lives import lives_in_sidecar
 from idlestate.pipeline.spark_types import spark_schema
 from idlestate.pipeline.stateful_processor import STATE_NAME
 from idlestate.pipeline.task_errors import marked

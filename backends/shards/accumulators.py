@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from idlestate.backends.shards.approximate_distinct_counts import ApproxDistinct
 from idlestate.backends.shards.collected_values import Collected, DistinctCount
-from idlestate.backends.shards.distinct_counts import ApproxDistinct
 from idlestate.backends.shards.extremes import Extreme
 from idlestate.backends.shards.own_accumulator import (
     Classes,

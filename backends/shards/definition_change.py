@@ -31,10 +31,10 @@ import pyarrow as pa
 
 from idlestate.backends.runs.table_schema import widens
 from idlestate.backends.shards.aggregates import Aggregate
+from idlestate.backends.shards.approximate_distinct_counts import ApproxDistinct
 from idlestate.backends.shards.bounded_over import BoundedOver
 from idlestate.backends.shards.collected_values import Collected, DistinctCount
 from idlestate.backends.shards.definition import Definition
-from idlestate.backends.shards.distinct_counts import ApproxDistinct
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.backends.shards.own_accumulator import OwnAccumulator, listed, state_of
 from idlestate.backends.shards.state_columns import ONE_VALUE, WITH_TTL, StateColumns

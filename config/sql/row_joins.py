@@ -15,7 +15,7 @@ from idlestate.config.sql.query_plan import (
 from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import Select
 from idlestate.config.sql.sources import QuerySource
-from idlestate.config.sql.spans import interval_text, read_span
+from idlestate.config.sql.time_spans import interval_text, read_span
 from idlestate.config.sql.words import Words
 from idlestate.retention.durations import format_duration, parse_duration
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from idlestate.config.sql.expressions import read_expression
-from idlestate.config.sql.spans import SPAN_FIX, read_span
+from idlestate.config.sql.time_spans import SPAN_FIX, read_span
 from idlestate.config.sql.words import Words
 from idlestate.retention.windows import WindowError, Windows, hopping, session, tumbling
 
