@@ -11,8 +11,10 @@ BIN := $(VENV)/bin
 CLICKS := build/clicks
 PICTURE := build/state.svg
 
-# The number of parallel test processes, each with its own JVM.
-TESTERS := 2
+# The number of parallel test processes, on two cores: one of them is mostly busy with Spark, and
+# tests of real processes often wait.
+TESTERS := 3
+LONG_TESTERS := 2
 
 # Java is located on use, after setup. Spark's workers run the same Python.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/python"
@@ -20,7 +22,7 @@ WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)" PYSPARK_PYTHON="$(CURDIR)/$(BIN)/pyt
 # Tests start hundreds of processes, which would all compile what they import.
 export PYTHONDONTWRITEBYTECODE :=
 
-PYTEST = $(WITH_JAVA) $(BIN)/pytest -n $(TESTERS) --dist worksteal --durations 20
+PYTEST = $(WITH_JAVA) $(BIN)/pytest --dist worksteal --durations 20
 
 # Tests of pages are skipped where there is no browser.
 BROWSER = scripts/browser.sh --install build/page-tools
@@ -43,12 +45,12 @@ CHECKS = $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
 test: setup ## run lint, type checks and the short form of every test (ARGS="-k name", SPARK=4.1)
 	@$(BROWSER) >/dev/null & $(if $(filter .venv,$(VENV)),$(CHECKS),true) && wait
 	@echo "test: every test but the long ones"
-	@$(PYTEST) -m "not long" $(ARGS)
+	@$(PYTEST) -n $(TESTERS) -m "not long" $(ARGS)
 
 test-all: test ## run everything: make test, then the long tests (kills, soak, clusters, S3, long random tests)
 	@echo "test-all: the long tests"
 	@$(WITH_JAVA) $(BIN)/python tests/share_classes.py
-	@$(PYTEST) -m long $(ARGS)
+	@$(PYTEST) -n $(LONG_TESTERS) -m long $(ARGS)
 
 check: setup ## run lint, format and type checks only
 	@$(CHECKS)

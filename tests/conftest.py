@@ -1,5 +1,6 @@
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import pyspark
@@ -58,6 +59,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take minutes go first, so that none of them is left to one process at the end."""
     with_spark = {item.path for item in items if item.get_closest_marker("spark")}
     items.sort(key=lambda item: ("crash" not in item.path.parts, item.path not in with_spark))
+
+
+@cache
+def give_way() -> None:
+    """Let processes of other tests go first from now on."""
+    os.nice(5)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Of parallel test processes, the one with Spark goes first: its tests take longest."""
+    goes_first = item.get_closest_marker("spark") or "crash" in item.path.parts
+    if "PYTEST_XDIST_WORKER" in os.environ and not goes_first:
+        give_way()
 
 
 @pytest.fixture(scope="session")
