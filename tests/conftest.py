@@ -58,7 +58,13 @@ def pytest_report_header() -> list[str]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take minutes go first, so that none of them is left to one process at the end."""
     with_spark = {item.path for item in items if item.get_closest_marker("spark")}
-    items.sort(key=lambda item: ("crash" not in item.path.parts, item.path not in with_spark))
+    with_crashes = {item.path for item in items if "crash" in item.path.parts}
+    items.sort(key=lambda item: (item.path not in with_crashes, item.path not in with_spark))
+    FIRST.update(with_spark | with_crashes)
+
+
+FIRST: set[Path] = set()
+"""The files that go first."""
 
 
 @cache
@@ -70,8 +76,7 @@ def give_way() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Of parallel test processes, the one with Spark goes first: its tests take longest."""
-    goes_first = item.get_closest_marker("spark") or "crash" in item.path.parts
-    if "PYTEST_XDIST_WORKER" in os.environ and not goes_first:
+    if "PYTEST_XDIST_WORKER" in os.environ and item.path not in FIRST:
         give_way()
 
 
