@@ -54,6 +54,10 @@ def pytest_report_header() -> list[str]:
     ]
 
 
+FIRST: set[Path] = set()
+"""The files that go first."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take minutes go first, so that none of them is left to one process at the end."""
@@ -61,10 +65,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     with_crashes = {item.path for item in items if "crash" in item.path.parts}
     items.sort(key=lambda item: (item.path not in with_crashes, item.path not in with_spark))
     FIRST.update(with_spark | with_crashes)
-
-
-FIRST: set[Path] = set()
-"""The files that go first."""
 
 
 @cache

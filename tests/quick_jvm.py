@@ -4,10 +4,8 @@ import os
 from pathlib import Path
 
 JAVA_OPTIONS = "JDK_JAVA_OPTIONS"
-WITHOUT_CLASSES = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-    # Without the second compiler Java takes 48 MB, throws code away, and compiles it again.
-)
+# With one compiler alone Java takes 48 MB for code: it would throw code away and compile it again.
+WITHOUT_CLASSES = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 CLASSES = "classes.jsa"
 """An archive of loaded classes in a Spark home, which `tests/share_classes.py` makes."""
 

@@ -4,8 +4,9 @@
 //
 // Each line of standard input is a list of visits, and gets one line of output: a list of what was
 // found. A visit is {url, width, height, scheme, picture?, scale?}; `picture` names a PNG to write.
-// For each, in order: title, facts (dt: dd), rows (cells of tables), text, markup (elements by name), violations (axe),
-// requests, errors (console, page, Content-Security-Policy), overflow, stops (of the Tab key).
+// For each, in order: title, facts (dt: dd), rows (cells of tables), text, markup (elements by
+// name), violations (axe), requests, errors (console, page, Content-Security-Policy), overflow,
+// stops (of the Tab key).
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
