@@ -4,7 +4,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from idlestate.backends.shards.state_columns import StateColumns, check_type
+from idlestate.backends.shards.function_state_columns import StateColumns, check_type
 from idlestate.errors import RefusedError
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.functions.function_context import FunctionContext

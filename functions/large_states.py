@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.table_runs import Runs
-from idlestate.backends.shards.state_columns import StateColumns
+from idlestate.backends.shards.function_state_columns import StateColumns
 from idlestate.backends.shards.state_entries import ChangedEntries, Edits, Marker, StateEntries
 from idlestate.functions.large_contents import LargeContent, LargeList, LargeMap
 from idlestate.functions.read_ahead import ReadAhead

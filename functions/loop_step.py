@@ -16,8 +16,8 @@ from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards.function_state import FunctionState
+from idlestate.backends.shards.function_state_columns import StateColumns
 from idlestate.backends.shards.shard_table import ShardTable
-from idlestate.backends.shards.state_columns import StateColumns
 from idlestate.backends.shards.state_entries import ChangedEntries
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.functions.bound_function import BoundFunction

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, is_valid
-from idlestate.backends.shards.state_columns import StateColumns
+from idlestate.backends.shards.function_state_columns import StateColumns
 from idlestate.functions.batch_context import is_plain, shown
 from idlestate.functions.batched_columns import Flags, Ints, fitted, rows_of
 from idlestate.retention.policy import FOREVER_MS

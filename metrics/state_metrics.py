@@ -25,7 +25,7 @@ from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.timers.clock import Clock, SystemClock
 from idlestate.timers.timer_service import TimerService
-from idlestate.timers.watermark import WatermarkClock
+from idlestate.timers.watermark_clock import WatermarkClock
 
 EXPORTED: Final = (
     families.LIVE_KEYS,

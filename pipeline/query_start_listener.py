@@ -24,7 +24,7 @@ from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.checkpoint.checkpoint_lock import hold, release
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.spark_file_sink import put_file_sink_right
-from idlestate.pipeline.checkpoint.undone_input import refuse_undone_input
+from idlestate.pipeline.checkpoint.upstream_rollback import refuse_undone_input
 from idlestate.pipeline.folder_sinks import FolderSinks
 from idlestate.pipeline.idle_cores import warn_of_idle_cores
 from idlestate.pipeline.operator_spec import OperatorSpec

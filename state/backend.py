@@ -33,7 +33,7 @@ from idlestate.state.ttl import Ttl
 from idlestate.state.usage import Usage
 from idlestate.timers.timer import TimerQueue
 from idlestate.timers.timer_service import OnTimer, TimerService
-from idlestate.timers.watermark import WatermarkClock
+from idlestate.timers.watermark_clock import WatermarkClock
 
 TIMERS_AT_ONCE = 10_000
 """Timers that a restore adds in one write."""

@@ -36,8 +36,8 @@ from idlestate.backends.shards.bounded_over import BoundedOver
 from idlestate.backends.shards.collected_values import Collected, DistinctCount
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
+from idlestate.backends.shards.function_state_columns import ONE_VALUE, WITH_TTL, StateColumns
 from idlestate.backends.shards.own_accumulator import OwnAccumulator, listed, state_of
-from idlestate.backends.shards.state_columns import ONE_VALUE, WITH_TTL, StateColumns
 from idlestate.backends.shards.sums import Count, ExactSum
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.aggregate_text import parse_call

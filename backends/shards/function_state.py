@@ -19,7 +19,7 @@ from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.runs.table_schema import Column, TableSchema
-from idlestate.backends.shards.state_columns import StateColumns
+from idlestate.backends.shards.function_state_columns import StateColumns
 from idlestate.backends.shards.state_entries import (
     Marker,
     StateEntries,

@@ -19,7 +19,7 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.aggregates import Aggregate
-from idlestate.backends.shards.state_columns import StateColumns
+from idlestate.backends.shards.function_state_columns import StateColumns
 from idlestate.retention.lives import DividedLives
 
 Ints = npt.NDArray[np.int64]

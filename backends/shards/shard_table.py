@@ -26,8 +26,8 @@ from idlestate.backends.shards.early_results import first_shown, showing_time_ms
 from idlestate.backends.shards.emitted_rows import EmitsRecords, record_rows
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.key_counts import KeyCounts
-from idlestate.backends.shards.life_columns import life_columns
 from idlestate.backends.shards.shard_record import HELD, LIVES, OPEN, REMEMBERED
+from idlestate.backends.shards.state_rows_of_lives import life_columns
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.age_buckets import count_ages

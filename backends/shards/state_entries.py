@@ -46,7 +46,7 @@ from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS, saturating_add
 
 if TYPE_CHECKING:
-    from idlestate.backends.shards.state_columns import StateColumns
+    from idlestate.backends.shards.function_state_columns import StateColumns
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

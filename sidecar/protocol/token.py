@@ -2,18 +2,25 @@
 
 from pathlib import Path
 
+MIN_CHARACTERS = 16
+_EXAMPLE = "for example with: openssl rand -hex 32"
+
 
 def read_token(file: Path) -> str:
     """The token.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: its content is not valid in a header.
+        ValueError: its content is not valid in a header, or too short.
     """
     token = file.read_text(errors="replace").strip()
     if not (token.isascii() and token.isprintable()):
         raise ValueError(
-            f"token file {file} contains no token; write one line of letters and digits, for "
-            "example with: openssl rand -hex 32"
+            f"token file {file} contains no token; write one line of letters and digits, {_EXAMPLE}"
+        )
+    if len(token) < MIN_CHARACTERS:
+        raise ValueError(
+            f"token file {file} holds {len(token)} characters; write at least {MIN_CHARACTERS}, "
+            f"{_EXAMPLE}"
         )
     return token

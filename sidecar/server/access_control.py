@@ -1,7 +1,6 @@
-"""Access control: a bearer token from a file, certificates, and protection from web pages."""
+"""Access control: a bearer token from a file, and protection from web pages."""
 
 import hmac
-import ssl
 from base64 import b64decode
 from email.message import Message
 from http import HTTPStatus
@@ -10,14 +9,12 @@ from typing import TYPE_CHECKING
 
 from idlestate.config.loopback import is_loopback
 from idlestate.errors import IdlestateError
-from idlestate.sidecar.protocol.certificates import take_authority, take_pair
 from idlestate.sidecar.protocol.token import read_token
 from idlestate.web.http_reply import Reply, error_reply
 
 if TYPE_CHECKING:
-    from idlestate.config.sidecar_settings import Sidecar, Tls
+    from idlestate.config.sidecar_settings import Sidecar
 
-MIN_TOKEN_CHARACTERS = 16
 _CHALLENGE = 'Bearer, Basic realm="idlestate", charset="UTF-8"'
 
 
@@ -35,16 +32,11 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            length = len(read_token(path))
+            read_token(path)
         except OSError as error:
             raise AccessError(f"token file {path}: {error.strerror}") from error
         except ValueError as error:
             raise AccessError(str(error)) from error
-        if length < MIN_TOKEN_CHARACTERS:
-            raise AccessError(
-                f"token file {path} holds {length} characters; write at least "
-                f"{MIN_TOKEN_CHARACTERS}, for example with: openssl rand -hex 32"
-            )
 
     def admits(self, authorization: str | None) -> bool:
         """Whether an Authorization header contains the token, compared in constant time."""
@@ -52,9 +44,8 @@ class TokenFile:
             token = read_token(self._path)
         except (OSError, ValueError):
             return False
-        is_usable = len(token) >= MIN_TOKEN_CHARACTERS
         sent = (authorization or "").encode(errors="replace")
-        return hmac.compare_digest(sent, f"Bearer {token}".encode()) and is_usable
+        return hmac.compare_digest(sent, f"Bearer {token}".encode())
 
 
 def refusal_of(headers: Message, token: TokenFile | None, is_local: bool) -> Reply | None:
@@ -101,25 +92,3 @@ def _bearer(authorization: str) -> str:
         return "Bearer " + b64decode(value, validate=True).decode().partition(":")[2]
     except ValueError:
         return ""
-
-
-def http_tls(tls: "Tls | None") -> ssl.SSLContext | None:
-    """The TLS context of the control plane.
-
-    Raises:
-        AccessError: a file cannot be used.
-    """
-    if tls is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        take_pair(context, tls.cert_file, tls.key_file)
-        if tls.client_ca_file:
-            take_authority(context, tls.client_ca_file)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except OSError as error:
-        raise AccessError(f"tls: {error.filename}: {error.strerror}") from error
-    except ValueError as error:
-        raise AccessError(f"tls: {error}") from error
-    return context

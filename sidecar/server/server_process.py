@@ -24,9 +24,10 @@ from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange, Works
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, SidecarError
-from idlestate.sidecar.server.access_control import TokenFile, http_tls, knows_clients, refusal_of
+from idlestate.sidecar.server.access_control import TokenFile, knows_clients, refusal_of
 from idlestate.sidecar.server.commit_logs import reached_ms
 from idlestate.sidecar.server.control_plane import ControlPlane
+from idlestate.sidecar.server.control_plane_tls import http_tls
 from idlestate.sidecar.server.data_plane import DataPlane
 from idlestate.sidecar.server.declared_operators import declare_all
 from idlestate.sidecar.server.directory_lock import DirectoryLock

@@ -15,8 +15,9 @@ from pathlib import Path
 # Behind everything else, so that no room of the project is found by its bare name first.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from tests.soak.bounds import FULL
 from tests.soak.curve import draw
-from tests.soak.soak import FULL, carry_out, check_worth
+from tests.soak.soak import carry_out, check_worth
 
 ROOT = Path(__file__).resolve().parents[2]
 

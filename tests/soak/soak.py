@@ -16,13 +16,12 @@ import numpy as np
 
 from idlestate.timers.clock import SystemClock
 from tests.quick_jvm import JAVA_OPTIONS
+from tests.soak.bounds import LONGEST, Bounds
 from tests.soak.sampling import Sample, sample
 from tests.soak.trend import Trend, trend
 from tests.soak.visits import START_MS, STEP_MS
 
 JOB = Path(__file__).with_name("job.py")
-LONGEST = 3.0
-"""The longest batch may be so many times the median one."""
 SPOILT = 0.002
 """One batch and this share of all may take any time: the disk or the machine was busy elsewhere.
 What the query itself makes long, such as a merge, comes again and again."""
@@ -35,24 +34,6 @@ WARM_UP = 0.25
 
 class SoakError(Exception):
     """The query failed or never got going; its log says why."""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """The growth over the second half that is still called flat."""
-
-    sizes: float
-    """Of keys, bytes and files."""
-    memory: float
-    time: float
-    """Of batches; what else the machine does is in it."""
-    longest: float
-    """Times the median batch."""
-
-
-FULL = Bounds(sizes=0.05, memory=0.05, time=0.25, longest=LONGEST)
-BRIEF = Bounds(sizes=0.4, memory=0.5, time=1.0, longest=10)
-"""In half a minute a JVM is still warming up; what grows with every batch grows by 0.67."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.soak.bounds import BRIEF
 from tests.soak.curve import draw
-from tests.soak.soak import BRIEF, carry_out, check_worth
+from tests.soak.soak import carry_out, check_worth
 
 BATCHES = 45
 

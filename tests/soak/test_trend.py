@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from tests.soak.bounds import FULL
 from tests.soak.sampling import Sample
-from tests.soak.soak import FULL, Soak
+from tests.soak.soak import Soak
 from tests.soak.trend import trend
 
 TIMES = np.arange(600.0)

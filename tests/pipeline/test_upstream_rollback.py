@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.undone_input import refuse_undone_input
+from idlestate.pipeline.checkpoint.upstream_rollback import refuse_undone_input
 from idlestate.pipeline.owned_folder import SinkFolder
 
 
