@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from idlestate.pipeline.spark_version import private_part
+from idlestate.pipeline.worker_launcher import runs_this_python, skip_zip_files
 
 _CHOSEN = "PYSPARK_PYTHON"
 _DAEMON_SETTING = "spark.python.daemon.module"
@@ -31,8 +32,11 @@ def use_same_python(spark: SparkSession) -> None:
     Spark would run the `python3` of the PATH, which need not have idlestate.
     """
     context = spark.sparkContext
-    if _is_local(spark) and context.pythonExec == "python3" and _CHOSEN not in os.environ:
+    if not _is_local(spark):
+        return
+    if context.pythonExec == "python3" and _CHOSEN not in os.environ:
         context.pythonExec = sys.executable
+    skip_zip_files(spark)
 
 
 def load_once(spark: SparkSession) -> None:
@@ -45,7 +49,7 @@ def load_once(spark: SparkSession) -> None:
     job's files. So Spark's own daemon stays there, and also if the user has chosen a daemon.
     """
     context = spark.sparkContext
-    if not (_is_local(spark) and context.pythonExec == sys.executable and _is_installed()):
+    if not (_is_local(spark) and runs_this_python(spark) and _is_installed()):
         return
     with private_part("the settings of a running SparkContext (_jsc)"):
         settings: Any = cast("Any", context)._jsc.sc().conf()  # noqa: SLF001

@@ -1,10 +1,13 @@
 """When Spark's workers are forked from our process, and when from another."""
 
+import subprocess
 import sys
+from pathlib import Path
 from threading import Barrier, current_thread
 from types import SimpleNamespace
 from typing import Any
 
+import pyspark
 import pytest
 
 from idlestate.pipeline import python_worker
@@ -28,9 +31,12 @@ def session(
     python: str = sys.executable,
     rows: Any = None,
     folder: str = "/tmp",
+    home: str | None = None,
 ) -> SimpleNamespace:
     java = SimpleNamespace(sc=lambda: SimpleNamespace(conf=lambda: settings))
-    system = SimpleNamespace(getProperty={"java.io.tmpdir": folder}.__getitem__)
+    system = SimpleNamespace(
+        getProperty={"java.io.tmpdir": folder}.__getitem__, getenv={"SPARK_HOME": home}.__getitem__
+    )
     machine = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
     context = SimpleNamespace(master=master, pythonExec=python, _jsc=java, _jvm=machine)
     return SimpleNamespace(sparkContext=context, range=rows)
@@ -78,6 +84,46 @@ def test_a_local_session_runs_the_python_of_its_driver(
     if chosen:
         monkeypatch.setenv("PYSPARK_PYTHON", chosen)
     found: Any = session(Settings(), master, "python3")
+    use_same_python(found)
+    assert found.sparkContext.pythonExec == python
+
+
+INSTALLED = Path(pyspark.__file__).parent
+
+
+def test_workers_of_a_local_session_import_the_installed_pyspark_not_its_zip_file() -> None:
+    """Each would compile what it imports from the zip file."""
+    settings = Settings()
+    found: Any = session(settings, "local[2]", home=str(INSTALLED))
+    use_same_python(found)
+    load_once(found)
+    assert settings == OURS
+    of_spark = f"{INSTALLED}/python/lib/pyspark.zip:{INSTALLED}/python/lib/py4j-1.2.3-src.zip"
+    done = subprocess.run(
+        [found.sparkContext.pythonExec, "-c", "import sys; print(sys.prefix, *sys.path, sep=';')"],
+        env={"PYTHONPATH": f"{of_spark}:/of/spark.jar:/of user"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    prefix, *path = done.stdout.strip().split(";")
+    assert prefix == sys.prefix
+    assert path[:3] == ["", "/of/spark.jar", "/of user"]
+
+
+@pytest.mark.parametrize(
+    ("master", "python", "home"),
+    [
+        ("spark://host:7077", sys.executable, INSTALLED),
+        ("local[2]", "/another/python", INSTALLED),
+        ("local[2]", sys.executable, INSTALLED / "python"),
+        ("local[2]", sys.executable, None),
+    ],
+)
+def test_other_pythons_and_other_sparks_keep_their_path(
+    master: str, python: str, home: Path | None
+) -> None:
+    found: Any = session(Settings(), master, python, home=home and str(home))
     use_same_python(found)
     assert found.sparkContext.pythonExec == python
 

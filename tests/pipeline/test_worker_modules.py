@@ -26,16 +26,20 @@ NOT_ON_DRIVER = (
 )
 TASK = "pyspark.worker"
 STARTS = "starts"
+ZIPPED = "zipped"
 ON_DRIVER = "pyspark.sql.streaming.transform_with_state_driver_worker"
 """The process in which Spark asks for the state variables of a query before its first batch."""
 
-# Every process of these kinds notes what it imports, and first that it starts; those that it forks
-# only what they import. The last argument says which kind it is.
+# Every process of these kinds notes what it imports, and first that it starts, and whether it would
+# import a pyspark that is not compiled; those that it forks only what they import. The last
+# argument says which kind it is.
 SITE = """
 import sys
 if sys.orig_argv[-1] in {kinds!r}:
     with open({notes!r} + "/" + sys.orig_argv[-1], "a") as file:
         file.write("{starts}\\n")
+        if any(path.endswith("pyspark.zip") for path in sys.path):
+            file.write("{zipped}\\n")
     class Note:
         def find_spec(self, name, path=None, target=None):
             with open({notes!r} + "/" + sys.orig_argv[-1], "a") as file:
@@ -66,7 +70,9 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     (folder / "notes").mkdir()
     (folder / "site").mkdir()
     (folder / "site" / "sitecustomize.py").write_text(
-        SITE.format(notes=str(folder / "notes"), kinds=(TASK, ON_DRIVER), starts=STARTS)
+        SITE.format(
+            notes=str(folder / "notes"), kinds=(TASK, ON_DRIVER), starts=STARTS, zipped=ZIPPED
+        )
     )
     (folder / "clicks").mkdir()
     rows = [
@@ -77,7 +83,8 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     done = subprocess.run(
         [sys.executable, "job.py"],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(folder / "site")},
+        env={name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
+        | {"PYTHONPATH": str(folder / "site")},
         capture_output=True,
         text=True,
         check=False,
@@ -131,3 +138,10 @@ def test_the_workers_of_all_steps_are_forked_by_one_process(notes: dict[str, lis
 @pytest.mark.spark
 def test_what_tasks_load_is_loaded_once_for_all_workers(notes: dict[str, list[str]]) -> None:
     assert [notes[TASK].count(name) for name in sorted(IN_TASKS)] == [1] * len(IN_TASKS)
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_no_process_compiles_pyspark(notes: dict[str, list[str]]) -> None:
+    assert ZIPPED not in notes[TASK]
+    assert ZIPPED not in notes[ON_DRIVER]
