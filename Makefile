@@ -39,13 +39,19 @@ run: setup ## run the main job on a generated click stream, from scratch (ARGS="
 	@$(BIN)/idlestate generate clicks --out $(CLICKS) --overwrite # keeps a complete folder
 	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh --picture $(PICTURE) $(ARGS)
 
-# Lint and type checks run on the newest Spark only.
-CHECKS = $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
+# Lint and type checks run on the newest Spark only. Type checks use one core for as long as the
+# test processes take to start, so they run beside the tests; what they say comes last.
+LINT = $(BIN)/ruff check && $(BIN)/ruff format --check
+TYPES = $(BIN)/mypy
+SAID = build/types.txt
+ON_NEWEST = $(if $(filter .venv,$(VENV)),$(1),true)
 
 test: setup ## run lint, type checks and the short form of every test (ARGS="-k name", SPARK=4.1)
-	@$(BROWSER) >/dev/null & $(if $(filter .venv,$(VENV)),$(CHECKS),true) && wait
+	@mkdir -p build; $(BROWSER) >/dev/null & $(call ON_NEWEST,$(LINT)) && wait
 	@echo "test: every test but the long ones"
-	@$(PYTEST) -n $(TESTERS) -m "not long" $(ARGS)
+	@$(call ON_NEWEST,$(TYPES)) >$(SAID) 2>&1 & types=$$!; \
+	$(PYTEST) -n $(TESTERS) -m "not long" $(ARGS); tests=$$?; \
+	wait $$types || tests=1; cat $(SAID); exit $$tests
 
 test-all: test ## run everything: make test, then the long tests (kills, soak, clusters, S3, long random tests)
 	@echo "test-all: the long tests"
@@ -53,7 +59,7 @@ test-all: test ## run everything: make test, then the long tests (kills, soak, c
 	@$(PYTEST) -n $(LONG_TESTERS) -m long $(ARGS)
 
 check: setup ## run lint, format and type checks only
-	@$(CHECKS)
+	@$(LINT) && $(TYPES)
 
 unit: setup ## run the tests that need no JVM (ARGS="-k name")
 	@$(BIN)/pytest -m "not spark and not long" $(ARGS)

@@ -124,7 +124,7 @@ def check(
     assert {each["key"] for each in lives} == set(model.lives)
 
 
-@law(20, 80, FORMS, POLICIES, records(), CUTS, DELAYS)
+@law(12, 80, FORMS, POLICIES, records(), CUTS, DELAYS)
 def test_batched_functions_on_two_inputs_do_what_the_model_does(
     forms: Any, policy: Policy, given: list[Record], cuts: set[int], delays_ms: Any
 ) -> None:

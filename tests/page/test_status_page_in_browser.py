@@ -1,5 +1,7 @@
 """The status page in a browser: readable in every view, with the right figures."""
 
+import pytest
+
 from tests.page.browser import VIEWS, Browser
 from tests.page.demo import EVIL, demo, operator, served, sizes
 
@@ -28,6 +30,7 @@ def test_one_operator(browser: Browser) -> None:
     assert "Look up" in names
 
 
+@pytest.mark.long
 def test_a_thousand_operators(browser: Browser) -> None:
     every = [operator(f"operator-{at:03}", 100 + at) for at in range(1000)]
     with served(demo(*every)) as url:

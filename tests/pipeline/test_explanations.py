@@ -132,7 +132,7 @@ def test_cases_have_every_kind_of_key() -> None:
     assert_frequent(kinds, dict.fromkeys(KeyState, 0.03), asked())
 
 
-@short_and_long("examples", 25, 100)
+@short_and_long("examples", 15, 100)
 def test_a_checkpoint_is_explained_as_the_reference_says(examples: int) -> None:
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(asked())
@@ -163,7 +163,7 @@ def swept_less_far_in_the_last_batch() -> Case:
     return make_case(rule, batches, [9, 8], "string")
 
 
-@short_and_long("examples", 25, 100)
+@short_and_long("examples", 15, 100)
 @pytest.mark.parametrize("kind", STORES)
 def test_a_sidecar_explains_as_the_reference_says(kind: str, examples: int) -> None:
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

@@ -175,6 +175,7 @@ def test_what_cannot_be_gone_back_to(ran: CommandLine, state: State) -> None:
     assert_refused(state("verify", "--uid", "other"), "holds no operator 'other'")
 
 
+@pytest.mark.long
 @needs_repartition
 def test_repartition_is_told_and_cannot_be_rolled_back_over(ran: CommandLine, state: State) -> None:
     said = state("repartition", "--partitions", "1")

@@ -18,6 +18,7 @@ from pyarrow import flight
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import DoesNotFitError, SidecarError
 from idlestate.sidecar.protocol.message import PROTOCOL
+from tests.lengths import short_and_long
 from tests.patience import PATIENCE_S
 from tests.sidecar.sidecar_process import COMMAND, UID, said, users
 
@@ -242,7 +243,8 @@ def test_idle_connections_beyond_the_first_limit_of_files_keep_nobody_out(made: 
             assert users(client.get_many({"user": ["a"]})) == {"a": (1, 1)}
 
 
-def test_200_clients_at_once_count_each_write_once(made: Any) -> None:
+@short_and_long("clients", 50, 200)
+def test_many_clients_at_once_count_each_write_once(made: Any, clients: int) -> None:
     sidecar = made().start()
     failed: list[Exception] = []
 
@@ -254,7 +256,7 @@ def test_200_clients_at_once_count_each_write_once(made: Any) -> None:
         except Exception as error:  # noqa: BLE001 - told by the main thread
             failed.append(error)
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(200)]
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
     assert sidecar.ask("/metrics")[0] == 200
@@ -262,4 +264,4 @@ def test_200_clients_at_once_count_each_write_once(made: Any) -> None:
         thread.join(PATIENCE_S * 2)
     assert failed == []
     with sidecar.client() as client:
-        assert users(client.get_many({"user": ["a"]})) == {"a": (400, 400)}
+        assert users(client.get_many({"user": ["a"]})) == {"a": (2 * clients, 2 * clients)}

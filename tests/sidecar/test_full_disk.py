@@ -48,6 +48,7 @@ def test_the_sidecar_ends_with_1_once_there_is_room_so_that_it_is_started_again(
     assert sidecar.stop() == 0
 
 
+@pytest.mark.long
 def test_a_worker_is_started_again_once_there_is_room(
     small_disk: Path, made: Callable[..., Any]
 ) -> None:

@@ -46,8 +46,15 @@ def write(table, steps, policy, batch_id, sweep):
     return outcome.table, plain_rows(table.spec, outcome.changes)
 
 
-@pytest.mark.parametrize("name", ["idle_cleanup", "idle_cleanup_legacy"])
-@pytest.mark.parametrize("batches", ["one by one", "in one batch"])
+@pytest.mark.parametrize(
+    ("name", "batches"),
+    [
+        ("idle_cleanup", "one by one"),
+        ("idle_cleanup", "in one batch"),
+        ("idle_cleanup_legacy", "in one batch"),
+        pytest.param("idle_cleanup_legacy", "one by one", marks=pytest.mark.long),
+    ],
+)
 def test_golden_elements_through_the_table(name, batches, record_property):
     traces = [trace for trace in read_traces(name) if trace.get("on_timer") in RULE_ALONE]
     spec = TableSpec(keys=(("key", pa.string()),), kind=aggregation({"n": "count"}, {}))
