@@ -228,7 +228,7 @@ RECORDS = st.lists(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.sampled_from(POLICIES), st.lists(RECORDS, min_size=1, max_size=3), st.integers(0, 30))
 def test_figures_are_those_of_the_rows_in_state(
     kind: str, policy: Policy, batches: list[list[Record]], hours: int
@@ -258,7 +258,7 @@ def test_figures_are_those_of_the_rows_in_state(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("join", "interval join")])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.sampled_from(POLICIES),
     st.sampled_from(POLICIES),

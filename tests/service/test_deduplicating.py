@@ -20,6 +20,7 @@ def records(found) -> list[tuple[str, int | None]]:
     return sorted((row["user"], row["amount"]) for row in found)
 
 
+@pytest.mark.long
 def test_the_first_record_of_each_life_over_two_runs(here: CommandLine):
     here.add("0.json", MORNING)
     here.write(kind="deduplicate", aggregates=None)

@@ -2,9 +2,7 @@
 
 import inspect
 import json
-import re
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +10,6 @@ from click.testing import CliRunner
 
 from idlestate import co_process, join, join_asof, over, process
 from idlestate.config.loading import parse
-from idlestate.errors import RefusedError
-from idlestate.pipeline.function_class import load_function
 from idlestate.pipeline.input_files import Events
 from idlestate.retention.policy import Policy
 from idlestate.service import pipeline_changelog as under_test
@@ -163,38 +159,6 @@ def test_an_operator_gets_the_fields_of_its_pipeline(
         assert isinstance(passed["function"], Second)
 
 
-@pytest.mark.parametrize(
-    ("reference", "what"),
-    [
-        ("nowhere.alerts:A", "module nowhere is not found; install it, or add its folder to"),
-        ("tests.nowhere:A", "module tests.nowhere is not found; install it"),
-        ("tests.service.alerts:A", "A is not found; tests.service.alerts has Second, Limit"),
-        ("tests.functions.scripted_batches:A", "scripted_batches has Batched, Both"),
-        ("tests.service.alerts:pa", "pa is not a class derived from KeyedProcessFunction"),
-        ("tests.service.alerts:Limit", "Limit() raised TypeError: "),
-    ],
-)
-def test_a_function_that_cannot_be_loaded(reference: str, what: str) -> None:
-    with pytest.raises(RefusedError, match=re.escape(what)) as caught:
-        load_function("p", reference)
-    assert str(caught.value).startswith(f"operator 'p': function {reference}: ")
-
-
-def test_a_module_that_exits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "exiting_alerts.py").write_text("raise SystemExit(3)\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(RefusedError, match="importing exiting_alerts raised SystemExit: 3"):
-        load_function("p", "exiting_alerts:A")
-
-
-def test_a_module_that_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "broken_alerts.py").write_text("import nowhere_at_all\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    what = "importing broken_alerts raised ModuleNotFoundError: No module named 'nowhere_at_all'"
-    with pytest.raises(RefusedError, match=what):
-        load_function("p", "broken_alerts:A")
-
-
 @pytest.mark.spark
 def test_over_as_a_query(here: CommandLine):
     here.add("0.json", ROWS)
@@ -233,6 +197,7 @@ def test_a_function(here: CommandLine):
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_a_function_on_two_inputs(here: CommandLine, spark, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
         "idlestate.service.spark_session.start_spark", lambda partitions, log: spark

@@ -203,6 +203,7 @@ def test_a_sink_folder_below_a_file(here):
             {"aggregates": {"n": "count", "total": "max(amount)"}},
             ["aggregate total was sum(amount), is now max(amount)", "another name"],
             id="aggregates",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"key": ["user", "amount"]}, ["keys was", "amount"], id="keys", marks=pytest.mark.long

@@ -99,8 +99,7 @@ def died_at_write(world: World, dies_at: int, is_written: bool, expected: Any) -
     ("is_written", "kind", "first", "every"),
     [
         pytest.param(False, "rocksdb", 0, 3, id="before-rocksdb-short"),
-        pytest.param(True, "heap", 1, 3, id="after-heap-short"),
-        pytest.param(False, "heap in 2 ranges", 2, 3, id="before-heap in 2 ranges-short"),
+        pytest.param(True, "heap in 2 ranges", 1, 3, id="after-heap in 2 ranges-short"),
         *(
             pytest.param(is_written, kind, 0, 1, id=f"{when}-{kind}", marks=pytest.mark.long)
             for is_written, when in ((False, "before"), (True, "after"))

@@ -200,7 +200,7 @@ def test_calls_see_no_difference_while_snapshots_are_held(kind, batches, tmp_pat
 
 
 @pytest.mark.parametrize("kind", sorted(ONE_BY_ONE))
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_helper_thread_writes_the_moment_while_calls_go_on(kind, seed, tmp_path):
     before_s = sys.getswitchinterval()
     chance, clock, ttl = random.Random(f"{kind} {seed}"), FakeClock(1_000), TTLS[seed + 1]
