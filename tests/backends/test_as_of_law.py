@@ -62,6 +62,7 @@ def test_probes_and_states_equal_those_of_the_reference(how, examples):
     law()
 
 
+@pytest.mark.long
 def test_cases_have_probes_with_and_without_a_match():
     def contents(drawn: Case) -> set[str]:
         found = run_reference(without_order(drawn), "left").found

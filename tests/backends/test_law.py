@@ -39,6 +39,7 @@ def test_table_equals_reference(is_sorted, examples):
     law()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_sorted", [True, False], ids=["as_a_pipeline_sorts", "as_given"])
 def test_cases_turn_at_every_corner(is_sorted):
     def corners(case: Case) -> set[str]:

@@ -30,7 +30,7 @@ def shim(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("calls", ["read", "write"])
+@pytest.mark.parametrize("calls", [pytest.param("read", marks=pytest.mark.long), "write"])
 def test_a_broken_disk_is_refused_plainly(tmp_path, shim, calls):
     environment = os.environ | {
         "LD_PRELOAD": str(shim),

@@ -72,7 +72,9 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> CrashInput:
     return make_input(tmp_path_factory.mktemp("crash") / "input", 20250303, 5)
 
 
-@pytest.mark.parametrize("operator", ["process", *WINDOWS])
+@pytest.mark.parametrize(
+    "operator", ["process", *(pytest.param(each, marks=pytest.mark.long) for each in WINDOWS)]
+)
 def test_a_judge_is_content_unless_a_row_a_life_or_a_count_is_lost_or_doubled(
     operator: str, given: CrashInput
 ) -> None:

@@ -111,6 +111,7 @@ def asked(draw: st.DrawFn) -> tuple[Case, int]:
     return case, draw(moments(case))
 
 
+@pytest.mark.long
 def test_cases_have_every_kind_of_key() -> None:
     def kinds(of: tuple[Case, int]) -> set[KeyState]:
         """Of those keys about which the reference leaves no choice."""

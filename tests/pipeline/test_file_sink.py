@@ -205,6 +205,7 @@ def test_a_folder_that_takes_the_place_of_another_goes_on_from_there(written: Wr
     )
 
 
+@pytest.mark.long
 def test_a_sink_of_another_query_is_refused_and_left_as_it_is(brief: Written) -> None:
     brief.run()
     before = brief.noted(), brief.rows.count()

@@ -256,6 +256,7 @@ def test_rows_that_are_not_late_are_joined_whatever_the_batches_and_kills(batche
     assert_all_are_joined(batches, idle_after)
 
 
+@pytest.mark.long
 def test_cases_have_idle_inputs_late_rows_and_matches():
     shares = dict.fromkeys(["idle", "late", "matched"], 0.05)
     assert_frequent(assert_all_are_joined, shares, BATCHES, IDLE_AFTER, examples=25)

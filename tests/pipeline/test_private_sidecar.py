@@ -164,6 +164,7 @@ def test_one_that_is_killed_while_it_is_started_again_is_started_once_more(
         connection.call("hello")
 
 
+@pytest.mark.long
 def test_one_that_is_told_to_stop_while_it_is_started_again_is_started_once_more(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,7 +219,7 @@ def test_one_starts_however_long_the_path_of_temporary_files_is(
         connection.call("hello")
 
 
-@pytest.mark.parametrize("gone", ["its file", "its folder"])
+@pytest.mark.parametrize("gone", [pytest.param("its file", marks=pytest.mark.long), "its folder"])
 def test_one_whose_temporary_files_were_removed_for_their_age_is_started_again(
     checkpoint: Path, gone: str
 ) -> None:

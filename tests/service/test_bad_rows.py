@@ -98,9 +98,8 @@ def test_parquet(here):
     check(here, here.run(), {name: n for name, n in REASONS.items() if name != "malformed"})
 
 
-@pytest.mark.parametrize(
-    "pattern", [pytest.param(None, marks=pytest.mark.long), "dd.MM.yyyy HH:mm"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("pattern", [None, "dd.MM.yyyy HH:mm"])
 def test_event_times_written_as_text(here, pattern):
     """A text that is no time makes its row malformed, as it does where the type is timestamp."""
     time = "2025-03-03T10:00:00Z" if pattern is None else "03.03.2025 10:00"

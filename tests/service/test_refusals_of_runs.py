@@ -122,6 +122,7 @@ def test_a_sum_that_does_not_fit(here):
 # ---- checkpoint and sinks
 
 
+@pytest.mark.long
 def test_a_deleted_checkpoint_does_not_write_into_what_its_sinks_hold(ran):
     before = rows(ran.out / "results")
     shutil.rmtree(ran.checkpoint)

@@ -91,7 +91,7 @@ def test_a_start_on_what_is_there_writes_nothing(folder: Path, workers: int) -> 
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.long), "rocksdb"])
 def test_an_fsync_that_fails_is_told_and_what_was_acknowledged_stays(
     folder: Path, backend: str
 ) -> None:
