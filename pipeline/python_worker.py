@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from threading import Thread
 from typing import Any, cast
 
 import pyarrow as pa
+import pyspark
 from pyspark.sql import SparkSession
 
 from idlestate.pipeline.spark_version import private_part
-from idlestate.pipeline.worker_launcher import runs_this_python, skip_zip_files
 
 _CHOSEN = "PYSPARK_PYTHON"
+_NAME = "idlestate-python"
 _DAEMON_SETTING = "spark.python.daemon.module"
 _DAEMON = "idlestate.pipeline.worker_daemon"
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
@@ -29,14 +31,17 @@ _LONGEST_FOLDER = 60
 def use_same_python(spark: SparkSession) -> None:
     """Let the workers of a local session run the driver's Python, unless the user has chosen one.
 
-    Spark would run the `python3` of the PATH, which need not have idlestate.
+    Spark would run the `python3` of the PATH, which need not have idlestate. Where Spark is the
+    installed one, they start faster with our program (`worker_python`).
     """
     context = spark.sparkContext
     if not _is_local(spark):
         return
     if context.pythonExec == "python3" and _CHOSEN not in os.environ:
         context.pythonExec = sys.executable
-    skip_zip_files(spark)
+    program = _program()
+    if program and context.pythonExec == sys.executable and _runs_installed_spark(spark):
+        context.pythonExec = program
 
 
 def load_once(spark: SparkSession) -> None:
@@ -49,7 +54,8 @@ def load_once(spark: SparkSession) -> None:
     job's files. So Spark's own daemon stays there, and also if the user has chosen a daemon.
     """
     context = spark.sparkContext
-    if not (_is_local(spark) and runs_this_python(spark) and _is_installed()):
+    runs_this = context.pythonExec in (sys.executable, _program())
+    if not (_is_local(spark) and runs_this and _is_installed()):
         return
     with private_part("the settings of a running SparkContext (_jsc)"):
         settings: Any = cast("Any", context)._jsc.sc().conf()  # noqa: SLF001
@@ -82,6 +88,14 @@ def _is_local(spark: SparkSession) -> bool:
     return str(spark.sparkContext.master).split("[")[0] == "local"
 
 
+def _runs_installed_spark(spark: SparkSession) -> bool:
+    with private_part("the JVM of a SparkContext (_jvm)"):
+        jvm: Any = cast("Any", spark.sparkContext)._jvm  # noqa: SLF001
+        home = jvm.java.lang.System.getenv("SPARK_HOME")
+    installed = Path(pyspark.__file__).parent
+    return home is not None and Path(home).resolve() == installed.resolve()
+
+
 def _run_a_task(spark: SparkSession) -> None:
     """Have Spark start a worker. If it cannot, the tasks of a query say so."""
     with suppress(Exception):
@@ -99,6 +113,17 @@ def _is_installed() -> bool:
     except PackageNotFoundError:
         return False
     return True
+
+
+def _program() -> str | None:
+    """Where `idlestate-python` is; None where it is not installed for this Python."""
+    files = (distribution("idlestate").files or []) if _is_installed() else []
+    for program in (Path(os.path.normpath(file.locate())) for file in files if file.name == _NAME):
+        # In an environment that was moved, it names a Python that is gone.
+        names_this = f"{Path(sys.executable).parent}/" in program.read_text(errors="replace")
+        if names_this and os.access(program, os.X_OK):
+            return str(program)
+    return None
 
 
 @cache

@@ -128,6 +128,27 @@ def test_other_pythons_and_other_sparks_keep_their_path(
     assert found.sparkContext.pythonExec == python
 
 
+@pytest.mark.parametrize(
+    ("python", "mode", "is_taken"),
+    [
+        (Path(sys.executable), 0o755, True),
+        (Path("/moved/bin/python"), 0o755, False),
+        (Path(sys.executable), 0o644, False),
+    ],
+)
+def test_a_program_that_does_not_run_this_python_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: Path, mode: int, is_taken: bool
+) -> None:
+    program = tmp_path / "idlestate-python"
+    program.write_text(f"#!{python}\n")
+    program.chmod(mode)
+    file = SimpleNamespace(name=program.name, locate=lambda: program)
+    monkeypatch.setattr(python_worker, "distribution", lambda name: SimpleNamespace(files=[file]))
+    found: Any = session(Settings(), "local[2]", home=str(INSTALLED))
+    use_same_python(found)
+    assert found.sparkContext.pythonExec == (str(program) if is_taken else sys.executable)
+
+
 @pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "yarn"])
 def test_executors_of_a_cluster_keep_the_daemon_of_spark(master: str) -> None:
     settings = Settings()

@@ -35,7 +35,7 @@ ON_DRIVER = "pyspark.sql.streaming.transform_with_state_driver_worker"
 # argument says which kind it is.
 SITE = """
 import sys
-if sys.orig_argv[-1] in {kinds!r}:
+if sys.orig_argv[-1] in {kinds!r} and "idlestate-python" not in sys.orig_argv[1]:
     with open({notes!r} + "/" + sys.orig_argv[-1], "a") as file:
         file.write("{starts}\\n")
         if any(path.endswith("pyspark.zip") for path in sys.path):
