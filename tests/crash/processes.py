@@ -17,6 +17,7 @@ from tests.quick_jvm import JAVA_OPTIONS, quick_jvm
 
 PROC = Path("/proc")
 POLL_S = 0.005
+LONGEST_PAUSE_S = 0.2
 LIMIT_S = 600.0
 """How long anything may take. A start is a few seconds, but other work may share the machine."""
 
@@ -27,7 +28,8 @@ class StuckError(AssertionError):
 
 def wait_until(what: str, happened: Callable[[], bool], poll_s: float = POLL_S) -> None:
     """Poll until something happened, this often; less often if a look takes long, because what is
-    waited for needs the processor too.
+    waited for needs the processor too. But never so seldom that Spark removes plans of batches
+    between two looks.
 
     Raises:
         StuckError: it did not within the limit.
@@ -40,7 +42,7 @@ def wait_until(what: str, happened: Callable[[], bool], poll_s: float = POLL_S) 
         looked_s = time.monotonic()
         if looked_s > ends_s:
             raise StuckError(f"waited {LIMIT_S:.0f} s for {what}")
-        pause(max(poll_s, 10 * (looked_s - began_s)))
+        pause(max(poll_s, min(10 * (looked_s - began_s), LONGEST_PAUSE_S)))
 
 
 def pause(seconds: float) -> None:
