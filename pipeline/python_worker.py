@@ -118,10 +118,10 @@ def _is_installed() -> bool:
 def _program() -> str | None:
     """Where `idlestate-python` is; None where it is not installed for this Python."""
     files = (distribution("idlestate").files or []) if _is_installed() else []
+    of_this = f"{Path(sys.executable).parent}{os.sep}"
     for program in (Path(os.path.normpath(file.locate())) for file in files if file.name == _NAME):
         # In an environment that was moved, it names a Python that is gone.
-        names_this = f"{Path(sys.executable).parent}/" in program.read_text(errors="replace")
-        if names_this and os.access(program, os.X_OK):
+        if os.access(program, os.R_OK | os.X_OK) and of_this in program.read_text():
             return str(program)
     return None
 

@@ -134,14 +134,16 @@ def test_other_pythons_and_other_sparks_keep_their_path(
         (Path(sys.executable), 0o755, True),
         (Path("/moved/bin/python"), 0o755, False),
         (Path(sys.executable), 0o644, False),
+        (None, 0, False),
     ],
 )
 def test_a_program_that_does_not_run_this_python_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: Path, mode: int, is_taken: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: Path | None, mode: int, is_taken: bool
 ) -> None:
     program = tmp_path / "idlestate-python"
-    program.write_text(f"#!{python}\n")
-    program.chmod(mode)
+    if python:
+        program.write_text(f"#!{python}\n")
+        program.chmod(mode)
     file = SimpleNamespace(name=program.name, locate=lambda: program)
     monkeypatch.setattr(python_worker, "distribution", lambda name: SimpleNamespace(files=[file]))
     found: Any = session(Settings(), "local[2]", home=str(INSTALLED))
