@@ -34,17 +34,14 @@ GUARDING_SETTINGS = {"spark.sql.streaming.stopActiveRunOnRestart": "false"}
 the first query.
 """
 
-_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing"
 LOCAL_SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
-        f"{_CHECKPOINT_FILES}.FileSystemBasedCheckpointFileManager"
+        "org.apache.spark.sql.execution.streaming.checkpointing"
+        ".FileSystemBasedCheckpointFileManager"
     ),
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
-"""Recommended if files are local by default. Spark's own manager of files starts several `readlink`
-processes for each file of a checkpoint, about thirty per batch. Hadoop starts a `chmod` for each
-file and each checksum that it writes beside one: Spark's checksums would be a second kind.
-"""
+"""Recommended if files are local by default: Spark's own choice starts several `readlink` processes
+for each file of a checkpoint, about thirty per batch."""
 
 _SIMPLIFIED = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
 _SIMPLIFIES = "SPARK_SIMPLIFIED_TRACEBACK"

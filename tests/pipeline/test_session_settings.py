@@ -19,11 +19,7 @@ from idlestate.pipeline.session_settings import LOCAL_SETTINGS
 from idlestate.retention.policy import TimeDomain
 from tests.pipeline.streams import Feed, run
 
-OTHERS = {
-    "spark.sql.streaming.checkpointFileManagerClass": "a.b.Manager",
-    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "true",
-}
-"""What a user might have chosen for the settings of local checkpoints."""
+((FILE_MANAGER, LOCAL_MANAGER),) = LOCAL_SETTINGS.items()
 SPEC = TableSpec((("user", pa.string()),), aggregation({"n": "count"}, {}))
 
 
@@ -83,25 +79,28 @@ def test_an_operator_in_a_sidecar_is_not_told_to_repartition(
     assert re.search("is in a sidecar, .* a new checkpoint may have more", said)
 
 
-@pytest.mark.parametrize("name", LOCAL_SETTINGS)
 @pytest.mark.parametrize(
-    ("default_fs", "is_chosen"), [("file:///", False), ("file:///", True), ("hdfs://there", False)]
+    ("default_fs", "chosen", "found"),
+    [
+        pytest.param("file:///", None, LOCAL_MANAGER, id="local"),
+        pytest.param("file:///", "a.b.Manager", "a.b.Manager", id="the-user-chose"),
+        pytest.param("hdfs://there", None, None, id="far"),
+    ],
 )
-def test_files_of_local_checkpoints_are_written_with_few_processes(
-    spark: SparkSession, name: str, default_fs: str, is_chosen: bool
+def test_local_checkpoints_get_the_manager_that_starts_no_processes(
+    spark: SparkSession, default_fs: str, chosen: str | None, found: str | None
 ) -> None:
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
     before = hadoop.get("fs.defaultFS")
     session = spark.newSession()
-    if is_chosen:
-        session.conf.set(name, OTHERS[name])
+    if chosen:
+        session.conf.set(FILE_MANAGER, chosen)
     hadoop.set("fs.defaultFS", default_fs)
     try:
         configure(session)
     finally:
         hadoop.set("fs.defaultFS", before)
-    ours = LOCAL_SETTINGS[name] if default_fs == "file:///" else None
-    assert session.conf.get(name, None) == (OTHERS[name] if is_chosen else ours)
+    assert session.conf.get(FILE_MANAGER, None) == found
 
 
 def test_progress_is_not_turned_into_python_objects(
