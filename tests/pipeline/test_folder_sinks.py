@@ -117,21 +117,7 @@ def test_every_kind_of_change_has_its_folder(spark: SparkSession, tmp_path: Path
     expected = play(records, RULE, AGGREGATES, delay_ms=DELAY_MS).reference
     assert_states(expected.states(), states(spark, checkpoint, KEYS), AGGREGATES)
 
-    # The folders are this query's: with another checkpoint it is another query.
-    with pytest.raises(StreamingQueryException) as refused:
-        start_both(spark, feed, tmp_path / "another", both)
-    message = plain_message(str(refused.value))
-    assert message is not None
-    assert "belongs to another query" in message
-    assert "use a new folder" in message
-
-
-@pytest.mark.long
-def test_what_a_rollback_undid_is_written_again(spark: SparkSession, tmp_path: Path) -> None:
-    feed, checkpoint, both = feed_of(tmp_path, 2), tmp_path / "checkpoint", Both(tmp_path / "out")
-    start_both(spark, feed, checkpoint, both)
-    first, before = set(tmp_path.glob("out/*/batch_id=*/*.parquet")), dict(both.given.batches)
-    newest = max(before)
+    # What a rollback undid is written again.
     roll_back(spark, str(checkpoint), newest - 2)
     start_both(spark, feed, checkpoint, both)
     assert both.given.batches.keys() == before.keys()
@@ -143,6 +129,14 @@ def test_what_a_rollback_undid_is_written_again(spark: SparkSession, tmp_path: P
     assert {name for note in notes for name in note.read_text().split()} == {
         path.name for path in gone
     }
+
+    # The folders are this query's: with another checkpoint it is another query.
+    with pytest.raises(StreamingQueryException) as refused:
+        start_both(spark, feed, tmp_path / "another", both)
+    message = plain_message(str(refused.value))
+    assert message is not None
+    assert "belongs to another query" in message
+    assert "use a new folder" in message
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -165,7 +165,6 @@ def test_a_batch_whose_later_input_is_gone_is_not_gone_back_to(
     assert_good(ran.run())
 
 
-@pytest.mark.long
 def test_what_cannot_be_gone_back_to(ran: CommandLine, state: State) -> None:
     assert_refused(state("rollback", "--to", "4"), "batch 4 is the newest")
     assert_refused(state("rollback", "--to", "9"), "does not retain batch 9", "0, 1, 2, 3, 4")
@@ -176,7 +175,6 @@ def test_what_cannot_be_gone_back_to(ran: CommandLine, state: State) -> None:
     assert_refused(state("verify", "--uid", "other"), "holds no operator 'other'")
 
 
-@pytest.mark.long
 @needs_repartition
 def test_repartition_is_told_and_cannot_be_rolled_back_over(ran: CommandLine, state: State) -> None:
     said = state("repartition", "--partitions", "1")
