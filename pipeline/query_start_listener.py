@@ -42,6 +42,7 @@ from idlestate.pipeline.spark_query import (
     execution_of,
     is_checkpoint_temporary,
     java_listener,
+    leave_checksums_to_hadoop,
     partitions_and_batches_of,
     plan_of,
     session_id,
@@ -144,6 +145,7 @@ class _StartListener(StreamingQueryListener):
             _prepare(execution, Folder(root), specs, self._spark.sparkContext.defaultParallelism)
             refuse_undone_input(self._spark, Folder(root))
             put_file_sink_right(self._spark, execution, Folder(root), str(event.id))
+            leave_checksums_to_hadoop(execution, Folder(root))
             links = self._attach(event, Folder(root), specs)
         except IdlestateError as error:
             refusal = str(error)

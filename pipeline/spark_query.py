@@ -17,6 +17,7 @@ from pyspark.sql.streaming.listener import JStreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
 from idlestate.pipeline.spark_version import private_part
 
@@ -27,6 +28,7 @@ NO_CHECKPOINT = (
     "the query has no checkpoint of its own, so its next start would not find its state; set "
     '.option("checkpointLocation", "PATH")'
 )
+CHECKSUMS = "spark.sql.streaming.checkpoint.fileChecksum.enabled"
 _Sink = TypeVar("_Sink")
 _RANDOM_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -56,6 +58,20 @@ def partitions_and_batches_of(execution: Any) -> tuple[int, int]:
     with private_part("the settings of a query that starts (sessionState)"):
         settings = execution.sparkSession().sessionState().conf()
         return settings.numShufflePartitions(), settings.minBatchesToRetain()
+
+
+def leave_checksums_to_hadoop(execution: Any, checkpoint: Folder) -> None:
+    """Have a query write a local state store without Spark's own checksums, unless the user set
+    whether it does.
+
+    Hadoop keeps a checksum of each local file in a second one. Spark's would double both, and
+    Hadoop starts a `chmod` for each file that it writes: four per partition and batch, not two.
+    Call it in a listener when the query starts: it changes the session that Spark cloned for it.
+    """
+    with private_part("the session of a query that starts (sparkSessionForStream)"):
+        settings = execution.sparkSessionForStream().sessionState().conf()
+        if checkpoint.is_local and not settings.contains(CHECKSUMS):
+            settings.setConfString(CHECKSUMS, "false")
 
 
 def session_id(spark: SparkSession) -> str:
