@@ -112,13 +112,15 @@ class KeyedStateBackend(ABC):
         Raises:
             StateKindError: the name belongs to a state of another kind.
             StateMigrationError: stored values do not fit the declared types.
+            RefusedError: stored values get a time to live in event time, and there is no
+                watermark yet.
         """
         known: S_co | None = self._states.get(descriptor.name)
         if known is not None:
-            migration_of(self._schemas[descriptor.name], descriptor, self._clock.now_ms())
+            migration_of(self._schemas[descriptor.name], descriptor, self._clock.now_ms)
             return known
-        self._prepare(descriptor)
         ttl = self._ttl_of(descriptor.ttl) if descriptor.ttl.enabled else None
+        self._prepare(descriptor, self._clock.now_ms if ttl is None else ttl.now_ms)
         table = self._tables[descriptor.name]
         state: S_co = state_over(descriptor, table, self._context, ttl)
         if ttl is not None:
@@ -127,13 +129,13 @@ class KeyedStateBackend(ABC):
         self._states[descriptor.name] = state
         return state
 
-    def _prepare(self, descriptor: StateDescriptor[Any]) -> None:
+    def _prepare(self, descriptor: StateDescriptor[Any], now_ms: Callable[[], int]) -> None:
         """Prepare a table that fits the descriptor; rewrite its rows if they do not fit."""
         schema = self._schemas.get(descriptor.name)
         if schema is None:
             schema = StateSchema.of(descriptor)
             self._tables[schema.name] = self._make_table(schema)
-        elif migration := migration_of(schema, descriptor, self._now_of(descriptor.ttl)()):
+        elif migration := migration_of(schema, descriptor, now_ms):
             old, schema = self._tables[schema.name], migration.target
             table = self._make_table(schema)
             table.load(migration.rows(old.rows(self.groups)))
@@ -147,10 +149,9 @@ class KeyedStateBackend(ABC):
             self._drop_table(before)
 
     def _ttl_of(self, config: StateTtlConfig) -> Ttl:
-        return Ttl(config, self._now_of(config))
-
-    def _now_of(self, config: StateTtlConfig) -> Callable[[], int]:
-        return self.watermark.now_ms if config.time is TimeDomain.EVENT else self._clock.now_ms
+        if config.time is TimeDomain.EVENT:
+            return Ttl(config, self.watermark.known_ms, self.watermark.now_ms)
+        return Ttl(config, self._clock.now_ms, self._clock.now_ms)
 
     @abstractmethod
     def _start_cleanup(self, name: str, table: Table, ttl: Ttl, /) -> None:
@@ -257,7 +258,7 @@ class KeyedStateBackend(ABC):
             if ttl.config.full_snapshot
         }
         return lambda: {
-            name: SnapshotFilter(layout, ttl, ttl.now_ms(), marks_entries=marks)
+            name: SnapshotFilter(layout, ttl, ttl.clock_ms(), marks_entries=marks)
             for name, (layout, ttl) in rules.items()
         }
 

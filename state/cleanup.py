@@ -42,7 +42,7 @@ class IncrementalStep:
         self._table, self._ttl, self._size = table, ttl, size
         self._walk: Walk | None = None
         self.step: Callable[[], object] = chain.from_iterable(self._portions()).__next__
-        self._begun_ms = ttl.now_ms()
+        self._begun_ms = ttl.clock_ms()
         self._oldest_ms = self._begun_ms if table.is_blank() else NEVER_MS
 
     def _portions(self) -> Iterator[Iterator[None]]:
@@ -59,7 +59,7 @@ class IncrementalStep:
         The walk ends at the end of the table. The next one starts when the oldest remaining
         timestamp can have expired; before that, it would find nothing.
         """
-        now = self._ttl.now_ms()
+        now = self._ttl.clock_ms()
         horizon = self._ttl.horizon_ms(now)
         self._begun_ms = min(self._begun_ms, now)  # the clock may have been set back
         if self._walk is None:
@@ -123,7 +123,7 @@ class CompactionFilter:
 
     def _now(self) -> int:
         if self._rows % self._each == 0:
-            self._now_ms = self._ttl.now_ms()
+            self._now_ms = self._ttl.clock_ms()
         self._rows += 1
         return self._now_ms
 

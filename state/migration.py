@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from idlestate.retention.rules import NEVER_MS
 from idlestate.state.batch_values import Stored
 from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.descriptors import StateDescriptor, StateKind
@@ -52,9 +53,11 @@ class Migration:
 
 
 def migration_of(
-    stored: StateSchema, descriptor: StateDescriptor[Any], now_ms: int
+    stored: StateSchema, descriptor: StateDescriptor[Any], now_ms: Callable[[], int]
 ) -> Migration | None:
     """The migration that stored rows need to fit a descriptor; None if they fit already.
+
+    The clock is asked only if values need a timestamp.
 
     Raises:
         StateKindError: the descriptor has another kind.
@@ -77,4 +80,5 @@ def migration_of(
     if adapt is None and wanted.stamped == stored.stamped:
         return None
     target = replace(wanted, family=stored.next_family())
-    return Migration(stored.layout, target, adapt, now_ms)
+    gets_stamps = wanted.stamped and not stored.stamped
+    return Migration(stored.layout, target, adapt, now_ms() if gets_stamps else NEVER_MS)

@@ -18,15 +18,18 @@ class Ttl:
 
     Attributes:
         config: the rule.
-        now_ms: the clock.
+        now_ms: the clock of accesses, which raises `RefusedError` before the first watermark.
+        clock_ms: the clock of cleanup, which removes nothing before the first watermark.
         ttl_ms: the time to live.
         on_access: called before an operation; one step of incremental cleanup, or nothing.
     """
 
-    def __init__(self, config: StateTtlConfig, now_ms: Callable[[], int]) -> None:
-        """The rule with this clock; `on_access` does nothing at first."""
+    def __init__(
+        self, config: StateTtlConfig, now_ms: Callable[[], int], clock_ms: Callable[[], int]
+    ) -> None:
+        """The rule with these clocks; `on_access` does nothing at first."""
         self.config = config
-        self.now_ms = now_ms
+        self.now_ms, self.clock_ms = now_ms, clock_ms
         self.on_access: Callable[[], object] = _nothing
         self.updates_on_read = config.updates_on_read
         self.returns_expired = config.returns_expired

@@ -1,5 +1,6 @@
 """Event time as a clock: the newest watermark, for a time to live in event time."""
 
+from idlestate.errors import RefusedError
 from idlestate.retention.rules import NEVER_MS
 
 
@@ -13,10 +14,24 @@ class WatermarkClock:
     def __init__(self) -> None:
         """No watermark yet."""
         self._now_ms = NEVER_MS
+        self._is_known = False
         self.refused = 0
 
     def now_ms(self) -> int:
         """The newest watermark; the smallest 64-bit time before the first."""
+        return self._now_ms
+
+    def known_ms(self) -> int:
+        """The newest watermark. Values stamped before the first would expire with it.
+
+        Raises:
+            RefusedError: there is none yet.
+        """
+        if not self._is_known:
+            raise RefusedError(
+                "state that expires in event time was used before the backend had a watermark, "
+                "which it does not keep over a restart: call backend.watermark.advance(MS) first"
+            )
         return self._now_ms
 
     def advance(self, watermark_ms: int) -> None:
@@ -24,3 +39,4 @@ class WatermarkClock:
         if watermark_ms < self._now_ms:
             self.refused += 1
         self._now_ms = max(self._now_ms, watermark_ms)
+        self._is_known = True

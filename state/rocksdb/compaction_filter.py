@@ -32,7 +32,7 @@ class RowCompaction:
     def go_on(self, limit: int) -> bool:
         """Visit at most this many more rows; return whether the end is reached."""
         while limit > 0:
-            now_ms = self._ttl.now_ms()
+            now_ms = self._ttl.clock_ms()
             visit = self._walk.visit(min(limit, self._each), self._ttl.horizon_ms(now_ms))
             if visit.done:
                 return True

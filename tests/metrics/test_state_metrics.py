@@ -271,7 +271,7 @@ def test_nothing_is_due_of_state_that_nothing_ends(
     assert not [name for name in shown(registry) if name.startswith(("keys_due", "expiry_lag"))]
 
 
-def test_values_written_before_the_first_watermark_are_due_with_it(
+def test_values_that_expire_in_event_time_are_due_by_the_watermark(
     metrics: StateMetrics, registry: CollectorRegistry
 ) -> None:
     hour = ValueStateDescriptor(
@@ -279,13 +279,14 @@ def test_values_written_before_the_first_watermark_are_due_with_it(
     )
     with open_backend("heap") as backend:
         state = backend.get_state(hour)
-        state.put_many(["ada"], [1])
-        metrics.note(UID, backend, hour)
+        metrics.note(UID, backend, hour)  # before the first watermark
         assert dues(registry) == (0, 0, 0)
+        backend.watermark.advance(0)
+        state.put_many(["ada"], [1])
         backend.watermark.advance(NOW_MS)
         state.put_many(["bob", "eve"], [1, 2])
         metrics.note(UID, backend, hour)
-        assert dues(registry) == (NOW_MS / 1000, 3, 3)
+        assert dues(registry) == ((NOW_MS - HOUR_MS) / 1000, 3, 3)
         backend.watermark.advance(FOREVER_MS)
         metrics.note(UID, backend, hour)
         assert dues(registry)[1:] == (3, 3)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from idlestate.errors import RefusedError
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility
@@ -168,6 +169,24 @@ def test_a_batch_adds_at_the_ends_of_time_as_calls_do(backend, kind, ttl, now):
             one.add(value)
         stored = [[raw_of(state, key) for key in ("a", "b")] for state in (many, one)]
         assert stored[0] == stored[1]
+
+
+def test_state_in_event_time_is_not_used_before_the_first_watermark(backend):
+    """Its values would expire with that watermark; a restart would end all that are read."""
+    state = backend.get_state(descriptor_of("value", replace(SHOWN, time=TimeDomain.EVENT)))
+    backend.set_current_key("a")
+    uses = [
+        lambda: state.update("x"),
+        lambda: state.get_many(["a"]),
+        lambda: state.put_many(["a"], ["x"]),
+    ]
+    for use in uses:
+        with pytest.raises(RefusedError, match=r"call backend\.watermark\.advance"):
+            use()
+    assert backend.sweep(FOREVER_MS, 10).done
+    backend.watermark.advance(0)
+    state.update("x")
+    assert state.value() == "x"
 
 
 @pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
