@@ -13,7 +13,7 @@ from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.cleanup import SnapshotFilter
-from idlestate.state.closed_backend import ClosedBackend
+from idlestate.state.closed_backend import ClosedBackend, refuse_use
 from idlestate.state.descriptors import S_co, StateDescriptor
 from idlestate.state.errors import StateError, StateMigrationError, StateTypeError
 from idlestate.state.key_context import KeyContext
@@ -172,14 +172,18 @@ class KeyedStateBackend(ABC):
             raise StateError(f"there is no state {name}; there are: {known}")
         return table
 
-    def fetch(self, keys: Many, namespace: Any = None) -> None:  # noqa: B027
+    def fetch(self, keys: Many, namespace: Any = None) -> None:  # noqa: ARG002
         """Announce the keys of the next single calls; the runs backend reads them together."""
+        if self._closed:
+            refuse_use()
 
-    def commit(self) -> None:  # noqa: B027
+    def commit(self) -> None:
         """Make everything so far durable atomically, in the runs backend.
 
         In RocksDB, every call is durable already. On heap, only snapshots are durable.
         """
+        if self._closed:
+            refuse_use()
 
     # -------------------------------------------------------------- timers
 

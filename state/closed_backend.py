@@ -5,11 +5,13 @@ from typing import NoReturn
 from idlestate.state.errors import BackendClosedError
 
 
+def refuse_use(*_: object) -> NoReturn:
+    """Raise `BackendClosedError`."""
+    raise BackendClosedError("the backend is closed: open it again with open_backend")
+
+
 class ClosedBackend:
     """Replaces the parts of a closed backend: every use raises `BackendClosedError`."""
 
-    def _refuse(self, *_: object) -> NoReturn:
-        raise BackendClosedError("the backend is closed: open it again with open_backend")
-
-    __getattr__ = __setattr__ = _refuse
-    __getitem__ = __contains__ = __iter__ = __len__ = _refuse
+    __getattr__ = __setattr__ = refuse_use
+    __getitem__ = __contains__ = __iter__ = __len__ = refuse_use

@@ -19,10 +19,12 @@ import pyarrow as pa
 
 from idlestate.state.codec import Codec, codec_for
 from idlestate.state.errors import (
+    KeyGroupError,
     NullValueError,
     SnapshotError,
     StateKindError,
     StateMigrationError,
+    StateTypeError,
 )
 from idlestate.state.redistribution import (
     OperatorStateMode,
@@ -38,8 +40,9 @@ ROWS = "operator.rows"
 class OperatorListState:
     """Elements of this instance."""
 
-    def __init__(self, elements: Iterable[Any]) -> None:
-        """These elements."""
+    def __init__(self, name: str, codec: Codec, elements: Iterable[Any]) -> None:
+        """These elements, of the type of this codec."""
+        self._name, self._codec = name, codec
         self._elements = list(elements)
 
     def get(self) -> list[Any]:
@@ -47,16 +50,29 @@ class OperatorListState:
         return self._elements.copy()
 
     def add(self, element: Any) -> None:
-        """Append an element."""
+        """Append an element.
+
+        Raises:
+            NullValueError: it is None.
+            StateTypeError: it does not have the declared type.
+        """
         self.add_all((element,))
 
     def add_all(self, elements: Iterable[Any]) -> None:
-        """Append elements, all or none."""
-        self._elements += _present(elements)
+        """Append elements, all or none; raises like `add`."""
+        self._elements += self._checked(elements)
 
     def update(self, elements: Iterable[Any]) -> None:
-        """Replace the elements."""
-        self._elements = _present(elements)
+        """Replace the elements; raises like `add`."""
+        self._elements = self._checked(elements)
+
+    def _checked(self, elements: Iterable[Any]) -> list[Any]:
+        given = list(elements)
+        if None in given:
+            raise NullValueError(f"operator state {self._name}: None cannot be an element")
+        for element in given:
+            _check(self._name, self._codec, element)
+        return given
 
     def clear(self) -> None:
         """Remove all elements."""
@@ -66,8 +82,9 @@ class OperatorListState:
 class BroadcastState:
     """A map that the program keeps the same on all instances."""
 
-    def __init__(self, entries: Iterable[tuple[Any, Any]]) -> None:
-        """These entries."""
+    def __init__(self, name: str, codec: Codec, entries: Iterable[tuple[Any, Any]]) -> None:
+        """These entries, of the types of this codec."""
+        self._name, self._codec = name, codec
         self._entries = dict(entries)
 
     def get(self, key: Any) -> Any:
@@ -75,11 +92,17 @@ class BroadcastState:
         return self._entries.get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        """Set an entry."""
-        self._entries[key] = value
+        """Set an entry.
+
+        Raises:
+            StateTypeError: it does not have the declared types.
+        """
+        self.put_all({key: value})
 
     def put_all(self, entries: Mapping[Any, Any]) -> None:
-        """Set entries."""
+        """Set entries, all or none; raises like `put`."""
+        for entry in entries.items():
+            _check(self._name, self._codec, entry)
         self._entries.update(entries)
 
     def contains(self, key: Any) -> bool:
@@ -116,12 +139,21 @@ class OperatorStateStore:
         restored: snapshots of all old instances, in their order.
         index: the index of this instance among the new ones.
         parallelism: the number of new instances.
+
+    Raises:
+        KeyGroupError: there is no such instance.
+        SnapshotError: a snapshot cannot be read, or is one of keyed state.
     """
 
     def __init__(
         self, restored: Sequence[Path] = (), *, index: int = 0, parallelism: int = 1
     ) -> None:
         self._kept: dict[str, _Kept] = {}
+        if not 0 <= index < parallelism:
+            raise KeyGroupError(
+                f"there is no instance {index} of {parallelism}: pass an index from 0 to below "
+                "parallelism"
+            )
         if restored:
             self._restore(restored, index, parallelism)
 
@@ -140,14 +172,16 @@ class OperatorStateStore:
         kind = pa.struct([("key", key_type), ("value", value_type)])
         kept = self._keep(name, OperatorStateMode.BROADCAST, kind)
         if kept.state is None:
-            kept.state = BroadcastState(map(codec_for(kind).decode, kept.partitions))
+            codec = codec_for(kind)
+            kept.state = BroadcastState(name, codec, map(codec.decode, kept.partitions))
         assert isinstance(kept.state, BroadcastState)
         return kept.state
 
     def _list(self, name: str, mode: OperatorStateMode, kind: pa.DataType) -> OperatorListState:
         kept = self._keep(name, mode, kind)
         if kept.state is None:
-            kept.state = OperatorListState(map(codec_for(kind).decode, kept.partitions))
+            codec = codec_for(kind)
+            kept.state = OperatorListState(name, codec, map(codec.decode, kept.partitions))
         assert isinstance(kept.state, OperatorListState)
         return kept.state
 
@@ -192,7 +226,7 @@ class OperatorStateStore:
         mine = redistribute(held, parallelism)[index]
         for folder in folders:  # in order, so that all instances see the elements in the same order
             states = mine.get(str(folder), {})
-            data = (folder / ROWS).read_bytes() if states else b""
+            data = _data(folder) if states else b""
             for name, part in states.items():
                 kept = self._kept.setdefault(name, _Kept(part.mode, kinds[name], []))
                 if part.mode is OperatorStateMode.BROADCAST:
@@ -200,11 +234,12 @@ class OperatorStateStore:
                 kept.partitions += [_partition(data, offset) for offset in part.offsets]
 
 
-def _present(elements: Iterable[Any]) -> list[Any]:
-    given = list(elements)
-    if None in given:
-        raise NullValueError("operator state: None cannot be an element")
-    return given
+def _check(name: str, codec: Codec, value: Any) -> None:
+    """Refuse now what a snapshot could not write later."""
+    try:
+        codec.encode(value)
+    except StateTypeError as error:
+        raise StateTypeError(f"operator state {name}: {error}") from error
 
 
 def _encoded(kept: _Kept) -> list[bytes]:
@@ -221,11 +256,22 @@ def _partition(data: bytes, offset: int) -> bytes:
     return data[offset + 4 : offset + 4 + length]
 
 
+def _data(folder: Path) -> bytes:
+    try:
+        return (folder / ROWS).read_bytes()
+    except OSError as error:
+        raise SnapshotError(f"{error}; restore another snapshot") from error
+
+
 def _record(folder: Path) -> dict[str, Any]:
     try:
         record = json.loads((folder / RECORD).read_text())
     except (OSError, ValueError) as error:
         raise SnapshotError(f"{folder} is no snapshot of operator state: {error}") from error
     check_versions(record, str(folder))
-    states: dict[str, Any] = record["operator_states"]
+    states: dict[str, Any] | None = record.get("operator_states")
+    if states is None:
+        raise SnapshotError(
+            f"{folder} is a snapshot of keyed state: pass it to open_backend(restore=...)"
+        )
     return states

@@ -54,10 +54,10 @@ class Database:
             StorageError: it is broken, or in use.
         """
         self.path = path
-        is_new = not (path / "CURRENT").exists()
-        if is_new:
-            path.mkdir(parents=True, exist_ok=True)
         try:
+            is_new = not (path / "CURRENT").exists()
+            if is_new:
+                path.mkdir(parents=True, exist_ok=True)
             names = [] if is_new else Rdict.list_cf(str(path), options())
             self.raw = Rdict(
                 str(path),

@@ -19,6 +19,7 @@ from idlestate.backends.shards.run_place import read_table, write_table
 from idlestate.backends.shards.shard_record import TableRecord
 from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.cleanup import IncrementalStep
+from idlestate.state.closed_backend import ClosedBackend
 from idlestate.state.errors import SnapshotError
 from idlestate.state.folder_record import check_record, check_restore, record_of
 from idlestate.state.key_batch import KeyBatch
@@ -278,3 +279,5 @@ class RunsKeyedStateBackend(KeyedStateBackend):
     def _let_go(self) -> None:
         """Let another program open the folder; uncommitted changes are lost."""
         self._folder.close()
+        closed: Any = ClosedBackend()
+        self._working = self._records = closed

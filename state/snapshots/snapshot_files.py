@@ -74,13 +74,17 @@ class SnapshotInfo:
         """Read the record of a snapshot.
 
         Raises:
-            SnapshotError: there is none, or its version is unknown.
+            SnapshotError: there is none, its version is unknown, or it has no keyed state.
         """
         try:
             record = json.loads((folder / RECORD).read_text())
         except (OSError, ValueError) as error:
             raise SnapshotError(f"{folder} is no snapshot: {error}") from error
         check_versions(record, str(folder))
+        if "backend" not in record:
+            raise SnapshotError(
+                f"{folder} is a snapshot of operator state: pass it to OperatorStateStore"
+            )
         return cls(
             folder,
             record["backend"],
@@ -137,9 +141,13 @@ def read_rows(path: Path, blocks: Iterable[Block], groups: KeyGroupRange) -> Ite
     """The rows of these key groups.
 
     Raises:
-        SnapshotError: a block is damaged.
+        SnapshotError: the file cannot be read, or a block is damaged.
     """
-    with path.open("rb") as file:
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise SnapshotError(f"{error}; restore another snapshot") from error
+    with file:
         for group, start, length, expected in blocks:
             if group not in groups:
                 continue

@@ -12,7 +12,7 @@ from tests.state.golden_state import descriptor_of
 PAIR = pa.struct([("shop", pa.string()), ("user", pa.int64())])
 
 
-@pytest.fixture(params=["heap", "rocksdb"])
+@pytest.fixture(params=["heap", "rocksdb", "runs"])
 def opened(request, tmp_path):
     def do(**more):
         path = None if request.param == "heap" else tmp_path / "db"
@@ -87,6 +87,8 @@ def test_a_closed_backend_and_its_timers_are_refused(opened, tmp_path):
         lambda: backend.sweep(1, 1),
         backend.usage,
         backend.compact,
+        backend.commit,
+        lambda: backend.fetch(["a"]),
         lambda: backend.snapshot(tmp_path / "snapshot"),
         lambda: timers.register_event_time_timer(None, 1),
         lambda: timers.register_processing_time_timer(None, 1),

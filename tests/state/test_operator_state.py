@@ -5,11 +5,14 @@ import json
 import pyarrow as pa
 import pytest
 
+from idlestate.state.backend_factory import open_backend
 from idlestate.state.errors import (
+    KeyGroupError,
     NullValueError,
     SnapshotError,
     StateKindError,
     StateMigrationError,
+    StateTypeError,
 )
 from idlestate.state.operator_state import OperatorStateStore
 
@@ -64,6 +67,41 @@ def test_another_mode_or_type_is_refused(tmp_path):
         store.get_list_state("split", pa.string())
     with pytest.raises(NullValueError):
         store.get_list_state("split", LONG).add(None)
+
+
+def test_what_a_snapshot_could_not_write_is_refused_at_once(tmp_path):
+    store = OperatorStateStore(filled(tmp_path, 1))
+    numbers = store.get_list_state("split", LONG)
+    rules = store.get_broadcast_state("rules", pa.string(), LONG)
+    for call in (
+        lambda: numbers.add("x"),
+        lambda: numbers.update([1, "x"]),
+        lambda: rules.put("a", "x"),
+        lambda: rules.put_all({"a": 2, 5: 1}),
+    ):
+        with pytest.raises(StateTypeError, match=r"operator state (split|rules): "):
+            call()
+    assert numbers.get() == list(range(10))
+    assert list(rules.entries()) == [("a", 1)]
+    store.snapshot(tmp_path / "again")
+
+
+def test_an_instance_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(KeyGroupError, match="there is no instance 3 of 2"):
+        OperatorStateStore(filled(tmp_path, 1), index=3, parallelism=2)
+
+
+def test_snapshots_of_keyed_state_and_lost_rows_are_refused(tmp_path):
+    with open_backend("heap") as backend:
+        backend.snapshot(tmp_path / "keyed").finish()
+    with pytest.raises(SnapshotError, match=r"keyed state: pass it to open_backend"):
+        OperatorStateStore([tmp_path / "keyed"])
+    (folder,) = filled(tmp_path, 1)
+    with pytest.raises(SnapshotError, match="operator state: pass it to OperatorStateStore"):
+        open_backend("heap", restore=[folder])
+    (folder / "operator.rows").unlink()
+    with pytest.raises(SnapshotError, match=r"operator\.rows'; restore another snapshot"):
+        OperatorStateStore([folder])
 
 
 def test_a_version_that_is_not_known_is_refused(tmp_path):

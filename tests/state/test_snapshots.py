@@ -16,6 +16,7 @@ from idlestate.state.errors import (
     SnapshotError,
     StateError,
     StateMigrationError,
+    StorageError,
 )
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.snapshots.snapshot import SnapshotMode
@@ -118,6 +119,13 @@ def test_a_damaged_block_is_refused_and_named(kind, tmp_path):
         open_backend("heap", restore=[folder])
 
 
+def test_a_lost_rows_file_is_refused_and_named(kind, tmp_path):
+    folder = snapshot_of(kind, tmp_path)
+    (folder / "0.rows").unlink()
+    with pytest.raises(SnapshotError, match=r"0\.rows'; restore another snapshot"):
+        open_backend("heap", restore=[folder])
+
+
 @pytest.mark.parametrize("what", ["format", "codec", "rows"])
 def test_a_version_that_is_not_known_is_refused(kind, tmp_path, what):
     folder = snapshot_of(kind, tmp_path)
@@ -142,6 +150,13 @@ def test_numbers_that_do_not_fit_are_refused_early(kind, tmp_path):
         opened(kind, tmp_path / "c", groups=KeyGroupRange(0, 200))
     with pytest.raises(StateMigrationError, match="keys are stored as string, declared as int64"):
         opened(kind, tmp_path / "d", key_type=LONG, restore=[folder])
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StorageError, match=f"{place}: RocksDB does not open"):
+            open_backend("rocksdb", place)
 
 
 def test_a_folder_of_rocksdb_is_opened_as_it_was_made(tmp_path):
