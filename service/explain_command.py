@@ -57,8 +57,8 @@ def explain(
 ) -> None:
     """Explain why a key is in state, or no longer.
 
-    CHECKPOINT is the checkpoint of a query, which may be running. No JVM is started. Looking at a
-    key does not extend its life.
+    CHECKPOINT is the checkpoint of a query, which may be running. Spark starts only if the
+    records beside the state are lost. Looking at a key does not extend its life.
 
     \b
     Examples:

@@ -47,7 +47,7 @@ def plan(
 
     For each operator, the command counts the keys and bytes that would be removed now, in 1 hour
     and in 24 hours. In event time these spans count from the query's watermark. The query may be
-    running. No JVM is started.
+    running. Spark starts only if the records beside the state are lost.
 
     \b
     Examples:

@@ -24,7 +24,7 @@ class ArrowStream(Protocol):
 
 Rows: TypeAlias = pa.Table | ArrowStream | Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
 """Rows as an Arrow table, a record batch or a data frame, as columns by name, or as dicts, in which
-a missing name means null.
+a missing name means null if another dict has it.
 """
 
 
