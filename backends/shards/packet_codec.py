@@ -107,14 +107,17 @@ def decode_packet(data: bytes, spec: TableSpec, *, is_kept: bool = False) -> Ste
     def column(name: str) -> pa.Array:
         return rows.field(names.index(name))
 
+    def of_kind(name: str, kind: pa.DataType) -> pa.Array:
+        found = column(name)
+        return found if found.type == kind else found.cast(kind)
+
     def carried(at: int, each: Column) -> Field:
         name = f"c.{each.id}" if is_kept else f"c{at}"
         if is_kept and name not in names:
             return each.blanks(len(rows))
         if isinstance(each.blank, np.ndarray):
             return column(name).to_numpy().astype(each.blank.dtype, copy=False)
-        found = column(name) if name in names else pa.nulls(len(rows), each.kind)
-        return found if found.type == each.kind else found.cast(each.kind)
+        return of_kind(name, each.kind) if name in names else pa.nulls(len(rows), each.kind)
 
     first_ms = int(reader.schema.metadata[_FIRST_KEY])
     return Steps(
@@ -123,7 +126,7 @@ def decode_packet(data: bytes, spec: TableSpec, *, is_kept: bool = False) -> Ste
         np.diff(lists.offsets.to_numpy()),
         column("t").to_numpy().astype(np.int64) + first_ms,
         column("read").to_numpy(zero_copy_only=False) if "read" in names else None,
-        [column(f"o{at}") for at in range(len(spec.step_order))],
+        [of_kind(f"o{at}", kind) for at, (_, kind) in enumerate(spec.step_order)],
         [carried(at, each) for at, each in enumerate(spec.kind.carried)],
     )
 

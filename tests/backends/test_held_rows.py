@@ -64,6 +64,29 @@ def test_rows_that_wait_keep_their_values_when_an_aggregate_is_removed() -> None
     assert [pa.array(each) for each in released.carried] == [pa.array(each) for each in expected]
 
 
+@pytest.mark.parametrize(
+    ("narrow", "wide"),
+    [
+        (pa.int32(), pa.int64()),
+        (pa.float32(), pa.float64()),
+        (pa.decimal128(12, 0), pa.decimal128(14, 2)),
+    ],
+    ids=str,
+)
+def test_rows_that_wait_are_ordered_with_new_ones_when_an_order_column_widens(
+    narrow: pa.DataType, wide: pa.DataType
+) -> None:
+    def ordered(kind: pa.DataType, number: int) -> tuple[TableSpec, Steps]:
+        spec = TableSpec(KEYS, COUNTS.kind, (("w", kind),), in_order=True)
+        order = [pa.array([number], pa.int32()).cast(kind)]
+        return spec, Steps.from_records(spec, [pa.array(["a"])], np.array([10]), {}, order=order)
+
+    (before, first), (after, second) = ordered(narrow, 2), ordered(wide, 1)
+    _, following = release(nothing_held(before), before, first, 5, 0, MergePolicy())
+    released, _ = release(following.in_memory(), after, second, 10, 1, MergePolicy())
+    assert released.order == [pa.array([1, 2], pa.int32()).cast(wide)]
+
+
 def test_rows_of_many_batches_are_released_sorted_once_by_key_and_time() -> None:
     held = nothing_held(COUNTS)
     for batch_id, times_ms in enumerate([[40, 21], [22, 41], [20, 42]]):
