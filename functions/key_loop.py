@@ -243,7 +243,8 @@ class KeyLoop:
         """When nothing is left of the open life because all of its states expired."""
         if self._context.timers:
             return FOREVER_MS
-        return max([cell.ends_at_ms() for cell in self._cells if cell.content is not None])
+        ends = [cell.ends_at_ms() for cell in self._cells if cell.content is not None]
+        return max(ends, default=NEVER_MS)  # a change of the function may have left none
 
     def _keep(self) -> None:
         life, context = self._life, self._context

@@ -1,8 +1,11 @@
-"""What `process` and `co_process` refuse before a record comes, and which columns functions see."""
+"""What `process` and `co_process` refuse before a record comes, which columns functions see, and
+what becomes of lives when a function changes.
+"""
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -16,10 +19,13 @@ from idlestate import (
     KeyedProcessFunction,
     Policy,
 )
+from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.definition_change import compare_definitions
 from idlestate.backends.shards.packet_codec import decode_packet
 from idlestate.errors import RefusedError
 from idlestate.pipeline import retain_harness
-from idlestate.state import ValueStateDescriptor
+from idlestate.retention.policy import TimeDomain
+from idlestate.state import StateTtlConfig, ValueStateDescriptor
 from idlestate.testing import CoFunctionHarness, FunctionHarness
 
 BEGIN = datetime(2025, 3, 3, tzinfo=UTC)
@@ -210,3 +216,57 @@ def test_a_plain_timer_is_not_that_of_an_empty_name() -> None:
     assert tested.batch([ROW]) == [{"k": "a", "what": "[None]"}]
     (life,) = tested.lives()
     assert [each["name"] for each in life["timers"]] == [None]
+
+
+class Plain(KeyedProcessFunction):
+    plain = ValueStateDescriptor(name="plain", value_type=pa.int64())
+
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        ctx.state(self.plain).update(row.n)
+
+
+TIMED = ValueStateDescriptor(name="timed", value_type=pa.int64(), ttl=StateTtlConfig(ttl="10m"))
+
+
+class Timed(KeyedProcessFunction):
+    timed = TIMED
+
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        ctx.state(TIMED).update(row.n)
+
+    def on_expire(self, ctx: Any) -> Any:
+        yield ctx.key, "expire"
+
+
+class TimedBatch(BatchedProcessFunction):
+    timed = TIMED
+
+    def process_batch(self, rows: Any, ctx: Any) -> Any:
+        ctx.state(TIMED).update(rows.n)
+
+    def on_expires(self, ctx: Any) -> Any:
+        return {"k": ctx.keys, "what": ["expire"] * len(ctx.keys)}
+
+
+def changed(before: FunctionHarness, after: FunctionHarness) -> FunctionHarness:
+    """The second one with the state of the first, as after a start with another function."""
+    was, now = (Definition.of(each._spec.table, TimeDomain.EVENT) for each in (before, after))
+    table = compare_definitions(was, now).definition.spec()
+    after._inputs = [replace(each, spec=replace(each.spec, table=table)) for each in after._inputs]
+    after._record, after._runs = before._record, before._runs
+    after._batch_id, after._watermark_ms = before._batch_id, before._watermark_ms
+    return after
+
+
+@pytest.mark.parametrize("function", [Timed(), TimedBatch()])
+def test_a_life_of_which_a_change_leaves_nothing_ends_as_empty(
+    function: KeyedProcessFunction,
+) -> None:
+    before, minute = harness(Plain()), timedelta(minutes=1)
+    before.batch([{**ROW, "k": key} for key in "ab"])
+    after = changed(before, harness(function))
+    after.batch([{**ROW, "t": BEGIN + minute}])
+    created = {each["k"]: each["created_at"] for each in after.lives()}
+    assert created == {"a": BEGIN + minute, "b": BEGIN}
+    assert after.batch([{**ROW, "k": "c", "t": BEGIN + 90 * minute}]) + after.finish() == []
+    assert [each["k"] for each in after.lives()] == ["c"]
