@@ -163,7 +163,7 @@ def _token_of(token_file: str | None) -> dict[str, str]:
     """The header with the token.
 
     Raises:
-        OSError, ValueError: the file contains no token.
+        ValueError: the file contains no token.
     """
     return {"Authorization": f"Bearer {read_token(Path(token_file))}"} if token_file else {}
 

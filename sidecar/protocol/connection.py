@@ -1,5 +1,6 @@
 """A connection to a sidecar's data plane: calls over Arrow Flight, with retries."""
 
+import os
 import ssl
 import threading
 from collections.abc import Mapping
@@ -20,6 +21,9 @@ from idlestate.timers.clock import Clock, SystemClock
 ERROR = "error"
 """The field of an answer's header with the error."""
 _CALL_TIMEOUT_S = 300.0
+_LONGEST_SOCKET = 107
+"""Of bytes, as Linux has it."""
+_LAST_PORT = 65535
 _AWAY = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
 """A stopping server cancels calls that arrive at that moment."""
 
@@ -49,9 +53,23 @@ class Address:
 
     @property
     def location(self) -> str:
-        """The place as Flight writes it."""
+        """The place as Flight writes it.
+
+        Raises:
+            ValueError: it is not the place of a sidecar.
+        """
         if self.place.startswith("unix:"):
-            return f"grpc+unix://{Path(self.place.removeprefix('unix:')).absolute()}"
+            path = Path(self.place.removeprefix("unix:")).absolute()
+            if len(os.fsencode(path)) > _LONGEST_SOCKET:
+                raise ValueError(
+                    f"the path of a socket has at most {_LONGEST_SOCKET} bytes; use a shorter one"
+                )
+            return f"grpc+unix://{path}"
+        host, _, port = self.place.rpartition(":")
+        if not host or "/" in host or not port.isdecimal() or not 0 < int(port) <= _LAST_PORT:
+            raise ValueError(
+                f"this is no address; pass unix:PATH, or HOST:PORT with a port of 1 to {_LAST_PORT}"
+            )
         return f"grpc{'+tls' if self.ca_file else ''}://{self.place}"
 
 

@@ -10,10 +10,15 @@ def read_token(file: Path) -> str:
     """The token.
 
     Raises:
-        OSError: the file cannot be read.
-        ValueError: its content is not valid in a header, or too short.
+        ValueError: the file cannot be read, or its content is not valid in a header, or too short.
     """
-    token = file.read_text(errors="replace").strip()
+    try:
+        token = file.read_text(errors="replace").strip()
+    except OSError as error:
+        raise ValueError(
+            f"token file {file} cannot be read ({error.strerror}): correct its path or its "
+            "permissions"
+        ) from error
     if not (token.isascii() and token.isprintable()):
         raise ValueError(
             f"token file {file} contains no token; write one line of letters and digits, {_EXAMPLE}"

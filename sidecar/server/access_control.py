@@ -33,8 +33,6 @@ class TokenFile:
         self._path = path
         try:
             read_token(path)
-        except OSError as error:
-            raise AccessError(f"token file {path}: {error.strerror}") from error
         except ValueError as error:
             raise AccessError(str(error)) from error
 
@@ -42,7 +40,7 @@ class TokenFile:
         """Whether an Authorization header contains the token, compared in constant time."""
         try:
             token = read_token(self._path)
-        except (OSError, ValueError):
+        except ValueError:
             return False
         sent = (authorization or "").encode(errors="replace")
         return hmac.compare_digest(sent, f"Bearer {token}".encode())

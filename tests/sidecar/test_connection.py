@@ -15,13 +15,32 @@ from idlestate.sidecar.protocol.errors import AwayError, SidecarError
 from idlestate.sidecar.protocol.message import Message
 
 
-@pytest.mark.parametrize("secret", ["token_file", "ca_file"])
-def test_a_secret_that_cannot_be_read_is_named(tmp_path: Path, secret: str) -> None:
+@pytest.mark.parametrize(
+    ("secret", "words"),
+    [
+        ("token_file", r"missing cannot be read \(No such file or directory\): correct its path"),
+        ("ca_file", "No such file or directory: .*missing"),
+    ],
+)
+def test_a_secret_that_cannot_be_read_is_named(tmp_path: Path, secret: str, words: str) -> None:
     address = Address("127.0.0.1:1", **{secret: str(tmp_path / "missing")})
     connection = Connection(address, patience_s=0)
-    with pytest.raises(SidecarError, match=r"No such file or directory: .*missing"):
+    with pytest.raises(SidecarError, match=words):
         connection.call("hello")
     connection.close()
+
+
+@pytest.mark.parametrize("place", ["", "there", ":80", "there:0", "there:99999", "grpc://there:80"])
+def test_an_address_that_is_none_is_refused_with_the_forms_of_one(place: str) -> None:
+    with pytest.raises(SidecarError, match=r"pass unix:PATH, or HOST:PORT"):
+        Connection(Address(place), patience_s=0).call("hello")
+
+
+def test_a_socket_with_too_long_a_path_is_named_once() -> None:
+    path = "/" + 200 * "x"
+    with pytest.raises(SidecarError, match="at most 107 bytes") as refused:
+        Connection(Address(f"unix:{path}"), patience_s=0).call("hello")
+    assert str(refused.value).count(path) == 1
 
 
 def test_an_authority_that_is_none_is_named(tmp_path: Path) -> None:
