@@ -5,6 +5,10 @@ then fires all timers up to W, even if W is lower than before. Processing time: 
 scheduled, for the first timer; it is rescheduled only if a new timer is strictly earlier, and stays
 if that timer is removed. A timer in the past fires at the next opportunity; a due timer registered
 during firing fires in the same call.
+
+A timer is removed before its callback is called. If the callback raises an exception, this timer
+does not fire again, and the other due timers fire with the next call. To repeat the failed one,
+register it again or restore a snapshot.
 """
 
 from collections.abc import Callable, Iterable
@@ -121,10 +125,11 @@ class TimerService:
     def on_processing_time(self, time_ms: int) -> int:
         """Fire all processing-time timers up to this time; return how many."""
         self.scheduled_ms = None
-        fired = self._fire(TimeDomain.PROCESSING, time_ms, self._on_processing_time)
-        if self.scheduled_ms is None:
-            self.scheduled_ms = self._queues[TimeDomain.PROCESSING].peek_ms()
-        return fired
+        try:
+            return self._fire(TimeDomain.PROCESSING, time_ms, self._on_processing_time)
+        finally:
+            if self.scheduled_ms is None:
+                self.scheduled_ms = self._queues[TimeDomain.PROCESSING].peek_ms()
 
     def advance_processing_time(self, now_ms: int) -> int:
         """Make every scheduled call up to now, each with its time; return how many timers fired."""
