@@ -1,6 +1,7 @@
 """Sweeps: removal of expired values within a budget per call."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,9 @@ class SweepReport:
         removed: number of removed values, list elements and map entries.
         done: whether the end of every state was reached.
         expired: with `records`, the removed values: for each state a table of `key`, `namespace`,
-            `user_key` (maps only), `value`, `written_at_ms`.
+            `user_key` (maps only), `value`, `written_at_ms`. If a string in a column has half a
+            surrogate pair, which UTF-8 cannot represent, all strings of that column are binary;
+            decode them with `bytes.decode("utf-8", "surrogatepass")`.
     """
 
     seen: int = 0
@@ -54,15 +57,40 @@ class TableSweep:
     def _table_of(self, removed: Removed) -> pa.Table:
         keys, layout = self._table.key_layout, self._table.layout
         columns = {
-            "key": pa.array(removed.keys, keys.key.kind),
-            "namespace": pa.array(removed.namespaces, keys.namespace.kind),
+            "key": _column(removed.keys, keys.key.kind),
+            "namespace": _column(removed.namespaces, keys.namespace.kind),
         }
         if layout.user_key is not None:
-            columns["user_key"] = pa.array(removed.user_keys, layout.user_key.kind)
+            columns["user_key"] = _column(removed.user_keys, layout.user_key.kind)
         values = [value for value, _ in removed.stored]
-        columns["value"] = pa.array(values, layout.value.kind)
+        columns["value"] = _column(values, layout.value.kind)
         columns["written_at_ms"] = pa.array([stamp for _, stamp in removed.stored], pa.int64())
         return pa.table(columns)
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:  # the rows are removed already, so it must not fail
+        return pa.array(list(map(_with_binary, values)), _kind_with_binary(kind))
+
+
+def _with_binary(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, tuple | list):
+        return tuple(map(_with_binary, value))
+    return value
+
+
+def _kind_with_binary(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_list(kind):
+        return pa.list_(_kind_with_binary(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _kind_with_binary(field.type)) for field in kind])
+    return kind
 
 
 def expiry_times_ms(table: Table, ttl: Ttl) -> Positions:
