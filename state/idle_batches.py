@@ -14,6 +14,7 @@ from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.rules import NEVER_MS, armed_cleanup_at, needs_rearm
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.state import Many
+from idlestate.state.timer_rows import times_for
 from idlestate.state.value_state import ValueState
 from idlestate.timers.timer_service import TimerService, check_domain
 
@@ -41,11 +42,15 @@ class IdleBatches:
         self._domain = domain
 
     def access_many(self, keys: Many, times_ms: Many) -> None:
-        """Note accesses, each at its time; those of one key in this order."""
+        """Note accesses, each at its time; those of one key in this order.
+
+        Raises:
+            StateError: the times are not one integer for each key; nothing is noted.
+        """
         if not self._policy.idle_on:
             return
         batch = self._cleanup_time.table.batch_of(keys)
-        times = np.asarray(times_ms, dtype=np.int64)
+        times = times_for(batch, times_ms)
         left = np.arange(len(batch))
         while len(left):  # the first remaining access of each key, then the next ones
             some = batch.take(left)

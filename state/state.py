@@ -65,7 +65,7 @@ def to_list(values: Many) -> list[Any]:
     return found
 
 
-def check_pairs(keys: KeyBatch, values: Sized) -> None:
+def check_pairs(keys: KeyBatch, values: Sized, noun: str = "values") -> None:
     """Raise `StateError` if their numbers differ."""
     if len(keys) != len(values):
-        raise StateError(f"{len(keys)} keys, but {len(values)} values: give one for each")
+        raise StateError(f"{len(keys)} keys, but {len(values)} {noun}: give one for each")

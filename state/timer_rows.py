@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.runs.byte_arrays import Positions, layout_of
-from idlestate.state.errors import StateError
+from idlestate.state.errors import NullValueError, StateTypeError
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.row_keys import KeyLayout
+from idlestate.state.state import Many, check_pairs
 from idlestate.timers.timer import Timer, TimerBatch, time_bytes, time_of
 
 _FLIP = np.uint64(1 << 63)
@@ -37,12 +38,10 @@ class TimerLayout:
         """The rows of timers of many keys in one namespace.
 
         Raises:
-            StateError: the numbers of keys and times differ.
+            StateError: as `times_for` raises.
         """
         batch = KeyBatch.of(self.keys.key, keys)
-        times = np.asarray(times_ms, dtype=np.int64)
-        if len(batch) != len(times):
-            raise StateError(f"{len(batch)} keys, but {len(times)} times: give one for each")
+        times = times_for(batch, times_ms)
         return self.keys.prefixes(batch, namespace, times.view(np.uint64) ^ _FLIP)
 
     def decode_many(self, rows: pa.BinaryArray) -> TimerBatch:
@@ -56,6 +55,33 @@ class TimerLayout:
         timers = list(map(self.decode, rows.to_pylist()))
         batch = KeyBatch.of(self.keys.key, [timer.key for timer in timers])
         return TimerBatch(batch, [timer.namespace for timer in timers], times)
+
+
+def times_for(keys: KeyBatch, given: Many) -> Positions:
+    """The times of a batch, one for each key.
+
+    Raises:
+        StateError: the numbers of keys and times differ.
+        NullValueError: one of the times is None.
+        StateTypeError: one of them is not a 64-bit integer.
+    """
+    try:
+        column = given if isinstance(given, pa.Array | pa.ChunkedArray) else pa.array(given)
+        if pa.types.is_integer(column.type):
+            column = column.cast(pa.int64())
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        raise StateTypeError(
+            f"times are not 64-bit integers ({error}): pass milliseconds as integers"
+        ) from error
+    check_pairs(keys, column, "times")
+    if column.null_count:
+        first = column.is_null().index(pa.scalar(True)).as_py()
+        key = keys.take(np.array([first])).keys[0]
+        raise NullValueError(f"the time of key {key!r} is None: pass a time or leave the key out")
+    if len(column) and column.type != pa.int64():
+        raise StateTypeError(f"times are {column.type}: pass milliseconds as integers")
+    times: Positions = np.asarray(column, dtype=np.int64)
+    return times
 
 
 def times_of(entries: pa.BinaryArray) -> Positions:

@@ -2,12 +2,14 @@
 
 import random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ValueStateDescriptor
+from idlestate.state.errors import NullValueError, StateError, StateTypeError
 from idlestate.state.idle import IdleRetention
 from idlestate.state.idle_batches import IdleBatches
 from idlestate.timers import timer_service as service
@@ -33,6 +35,58 @@ def test_there_is_one_time_domain():
 
 
 POLICY = Policy(idle_min_ms=30, idle_max_ms=45, min_gap_ms=0)
+
+
+@pytest.mark.parametrize("kind", ["heap", "rocksdb", "runs"])
+@pytest.mark.parametrize(
+    ("times", "error", "text"),
+    [
+        (pa.array([100, None]), NullValueError, "time of key 'b' is None"),
+        ([None, None], NullValueError, "time of key 'a' is None"),
+        ([100], StateError, "2 keys, but 1 times"),
+        (np.array([100, 200, 300]), StateError, "2 keys, but 3 times"),
+        ([100, 100.9], StateTypeError, "double: pass milliseconds"),
+        (np.array([100.0, np.nan]), StateTypeError, "double: pass milliseconds"),
+        (np.array([1, 2], dtype="datetime64[ns]"), StateTypeError, "timestamp.*pass milliseconds"),
+        ([100, "x"], StateTypeError, "pass milliseconds"),
+        ([100, 2**63], StateTypeError, "pass milliseconds"),
+        (pa.array([100, 2**63], pa.uint64()), StateTypeError, "pass milliseconds"),
+    ],
+)
+def test_times_that_are_not_one_integer_for_each_key_are_refused(
+    tmp_path, kind, times, error, text
+):
+    with open_backend(kind, None if kind == "heap" else tmp_path / "db") as backend:
+        timers = backend.timer_service("idle", lambda timer: None, lambda timer: None)
+        idle = IdleBatches(POLICY, cleanup_state(backend), timers, TimeDomain.EVENT)
+        for call in (
+            lambda: idle.access_many(["a", "b"], times),
+            lambda: timers.register_many(TimeDomain.EVENT, ["a", "b"], None, times),
+        ):
+            with pytest.raises(error, match=text):
+                call()
+        assert timers.count(TimeDomain.EVENT) == backend.size("due") == 0
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [100, np.int64(200)],
+        range(100, 300, 100),
+        np.array([100, 200], dtype=np.int16),
+        pa.chunked_array([[100], [200]], pa.uint64()),
+    ],
+    ids=["list", "range", "numpy", "arrow"],
+)
+def test_times_are_integers_of_any_kind(times):
+    with open_backend("heap") as backend:
+        timers = backend.timer_service("idle", lambda timer: None, lambda timer: None)
+        due = cleanup_state(backend)
+        idle = IdleBatches(POLICY, due, timers, TimeDomain.EVENT)
+        idle.access_many(["a", "b"], times)
+        idle.access_many([], [])
+        idle.access_many([], np.array([]))
+        assert due.get_many(["a", "b"]).to_pylist() == [145, 245]
 
 
 def cleanup_state(backend):
