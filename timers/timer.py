@@ -1,11 +1,14 @@
 """Timers: a time, and the key to wake then."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from operator import index
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+_EDGE: Final = 1 << 63
 
 
 class Timer(NamedTuple):
@@ -90,9 +93,25 @@ class TimerQueue(Protocol):
         """Rows of the timers of these key groups, first and last included, in order."""
 
 
+def time_from(given: Any) -> int:
+    """A time that a caller passed, as a Python integer.
+
+    Raises:
+        TypeError: it is not a 64-bit integer.
+    """
+    try:
+        time_ms = index(given)
+    except TypeError:
+        pass
+    else:
+        if -_EDGE <= time_ms < _EDGE:
+            return time_ms
+    raise TypeError(f"time {given!r} is not valid; pass milliseconds as a 64-bit integer")
+
+
 def time_of(row: bytes) -> int:
     """The time in a timer's row."""
-    return int.from_bytes(row[2:10], "big") - (1 << 63)
+    return int.from_bytes(row[2:10], "big") - _EDGE
 
 
 def by_time(row: bytes) -> bytes:
@@ -107,10 +126,10 @@ def by_group(entry: bytes) -> bytes:
 
 def time_bytes(timestamp_ms: int) -> bytes:
     """A time as in rows."""
-    return (timestamp_ms + (1 << 63)).to_bytes(8, "big")
+    return (timestamp_ms + _EDGE).to_bytes(8, "big")
 
 
 def times_in(fields: Iterable[bytes]) -> npt.NDArray[np.int64]:
     """Times from many fields of `time_bytes`."""
-    times = np.frombuffer(b"".join(fields), dtype=">u8").astype(np.uint64) ^ np.uint64(1 << 63)
+    times = np.frombuffer(b"".join(fields), dtype=">u8").astype(np.uint64) ^ np.uint64(_EDGE)
     return times.view(np.int64)

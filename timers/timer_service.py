@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.rules import NEVER_MS
-from idlestate.timers.timer import Timer, TimerBatch, TimerCodec, TimerQueue
+from idlestate.timers.timer import Timer, TimerBatch, TimerCodec, TimerQueue, time_from
 
 OnTimer = Callable[[Timer], None]
 
@@ -41,6 +41,8 @@ class CurrentKey(Protocol):
 
 class TimerService:
     """Registers, deletes and fires timers.
+
+    Times are 64-bit integers, of Python or numpy; any other raises `TypeError` and changes nothing.
 
     Attributes:
         current_watermark_ms: the newest watermark; not part of snapshots.
@@ -69,12 +71,12 @@ class TimerService:
 
     def register_processing_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
         """Register a timer of the current key for when the clock reaches this time."""
-        timer = Timer(timestamp_ms, self._current.key, namespace)
+        timer = self._timer(namespace, timestamp_ms)
         self._register_processing(lambda queue: queue.add(timer))
 
     def register_event_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
         """Register a timer of the current key for when the watermark reaches this time."""
-        self._queues[TimeDomain.EVENT].add(Timer(timestamp_ms, self._current.key, namespace))
+        self._queues[TimeDomain.EVENT].add(self._timer(namespace, timestamp_ms))
 
     def register_many(
         self, domain: TimeDomain, keys: Any, namespace: Any, timestamps_ms: Any
@@ -94,7 +96,7 @@ class TimerService:
         """
         check_domain(domain)
         queue = self._queues[domain]
-        taken = self._codec.decode_many(queue.poll_rows(until_ms, limit))
+        taken = self._codec.decode_many(queue.poll_rows(time_from(until_ms), limit))
         if domain is TimeDomain.PROCESSING:
             self.scheduled_ms = queue.peek_ms()
         return taken
@@ -110,31 +112,33 @@ class TimerService:
 
     def delete_processing_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
         """Delete a timer of the current key, if it exists."""
-        timer = Timer(timestamp_ms, self._current.key, namespace)
-        self._queues[TimeDomain.PROCESSING].remove(timer)
+        self._queues[TimeDomain.PROCESSING].remove(self._timer(namespace, timestamp_ms))
 
     def delete_event_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
         """Delete a timer of the current key, if it exists."""
-        self._queues[TimeDomain.EVENT].remove(Timer(timestamp_ms, self._current.key, namespace))
+        self._queues[TimeDomain.EVENT].remove(self._timer(namespace, timestamp_ms))
+
+    def _timer(self, namespace: Any, timestamp_ms: int) -> Timer:
+        return Timer(time_from(timestamp_ms), self._current.key, namespace)
 
     def advance_watermark(self, watermark_ms: int) -> int:
         """Set the watermark and fire the event-time timers up to it; return how many."""
-        self.current_watermark_ms = watermark_ms
-        return self._fire(TimeDomain.EVENT, watermark_ms, self._on_event_time)
+        self.current_watermark_ms = time_from(watermark_ms)
+        return self._fire(TimeDomain.EVENT, self.current_watermark_ms, self._on_event_time)
 
     def on_processing_time(self, time_ms: int) -> int:
         """Fire all processing-time timers up to this time; return how many."""
-        self.scheduled_ms = None
+        until_ms, self.scheduled_ms = time_from(time_ms), None
         try:
-            return self._fire(TimeDomain.PROCESSING, time_ms, self._on_processing_time)
+            return self._fire(TimeDomain.PROCESSING, until_ms, self._on_processing_time)
         finally:
             if self.scheduled_ms is None:
                 self.scheduled_ms = self._queues[TimeDomain.PROCESSING].peek_ms()
 
     def advance_processing_time(self, now_ms: int) -> int:
         """Make every scheduled call up to now, each with its time; return how many timers fired."""
-        fired = 0
-        while self.scheduled_ms is not None and self.scheduled_ms <= now_ms:
+        until_ms, fired = time_from(now_ms), 0
+        while self.scheduled_ms is not None and self.scheduled_ms <= until_ms:
             fired += self.on_processing_time(self.scheduled_ms)
         return fired
 
