@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from idlestate.state.accumulator_copies import Copier
 from idlestate.state.batch_values import Cells, Stored
 from idlestate.state.errors import NullValueError
 from idlestate.state.key_batch import KeyBatch
@@ -15,15 +16,20 @@ from idlestate.state.ttl import Ttl
 class AddingState(State[SingleTable], ABC):
     """`add`, `merge_namespaces`, `add_many`."""
 
+    _copy: Copier | None = None
+    """Copies a stored value before one is added to it; None if adding does not change it."""
+
     @abstractmethod
     def _added(self, there: Any, value: Any) -> Any:
-        """The stored value with another one added; `stored` is None if there is none."""
+        """The value with another one added; `there` is None if there is none."""
 
     @abstractmethod
     def _merged(self, left: Any, right: Any) -> Any:
         """Two stored values merged."""
 
     def _add(self, there: Stored, value: Any) -> Stored:
+        if self._copy is not None and there is not None:
+            there = self._copy(there)
         return self._added(there, value)
 
     def _merge(self, left: Stored, right: Stored) -> Stored:
@@ -92,6 +98,8 @@ class AddingState(State[SingleTable], ABC):
         codes = batch.encoded.dictionary_encode()
         distinct = KeyBatch(batch.codec, codes.dictionary)
         sums = begin(table.get_many(distinct, self.namespace))
+        if (copy := self._copy) is not None:
+            sums = [each if each is None else copy(each) for each in sums]
         for at, value in zip(codes.indices.to_pylist(), given, strict=True):
             sums[at] = added(sums[at], value)
         cells = Cells.of(sums, table.layout.value.kind, stamped=False)
@@ -128,6 +136,8 @@ class TtlAddingState(AddingState, ABC):
     def _add(self, there: Stored, value: Any) -> Stored:
         now = self._ttl.now_ms()
         kept = there[0] if self._ttl.counts(there, now) else None
+        if self._copy is not None and kept is not None:
+            kept = self._copy(kept)
         return (self._added(kept, value), now)
 
     def _merge(self, left: Stored, right: Stored) -> Stored:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.state.accumulator_copies import copier_of
 from idlestate.state.adding_state import AddingState, TtlAddingState
 from idlestate.state.descriptors import AggregatingStateDescriptor
 from idlestate.state.key_context import KeyContext
@@ -27,6 +28,7 @@ class AggregatingState(AddingState):
         super().__init__(descriptor, table, context, ttl)
         self._function = descriptor.aggregate
         self._type = descriptor.result_type or descriptor.value_type
+        self._copy = copier_of(descriptor.value_type)
 
     def get(self) -> Any:
         """The result of the added values; None if there are none."""
@@ -47,6 +49,8 @@ class AggregatingState(AddingState):
         return self._function.add(value, accumulator)
 
     def _merged(self, left: Any, right: Any) -> Any:
+        if self._copy is not None:
+            left, right = self._copy(left), self._copy(right)
         return self._function.merge(left, right)
 
 

@@ -39,13 +39,13 @@ class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
         """A new, empty accumulator."""
 
     def add(self, value: In_contra, accumulator: Acc) -> Acc:
-        """The accumulator with the value added; it may change the old one."""
+        """The accumulator with the value added; it may change the given one, never a stored one."""
 
     def get_result(self, accumulator: Acc) -> Out_co:
         """The result for readers."""
 
     def merge(self, left: Acc, right: Acc) -> Acc:
-        """Both merged."""
+        """Both merged; it may change the given ones, never stored ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
