@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from idlestate.state.accumulator_copies import Copier
-from idlestate.state.batch_values import Cells, Stored
+from idlestate.state.batch_values import Cells, Stored, as_column, dtype_of
 from idlestate.state.errors import NullValueError
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.state import Many, State, check_pairs, to_list
@@ -102,8 +102,13 @@ class AddingState(State[SingleTable], ABC):
             sums = [each if each is None else copy(each) for each in sums]
         for at, value in zip(codes.indices.to_pylist(), given, strict=True):
             sums[at] = added(sums[at], value)
-        cells = Cells.of(sums, table.layout.value.kind, stamped=False)
-        table.put_many(distinct, self.namespace, cells.values, cells.has, stamp_ms)
+        codec = table.layout.value
+        if dtype_of(codec.kind).hasobject:
+            column, has = as_column(codec, sums)
+        else:  # much faster for numpy's numbers
+            cells = Cells.of(sums, codec.kind, stamped=False)
+            column, has = cells.values, cells.has
+        table.put_many(distinct, self.namespace, column, has, stamp_ms)
 
 
 class TtlAddingState(AddingState, ABC):

@@ -6,7 +6,8 @@ import pytest
 
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 from idlestate.state.backend_factory import open_backend
-from idlestate.state.descriptors import AggregatingStateDescriptor
+from idlestate.state.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor
+from idlestate.state.errors import StateTypeError
 from idlestate.timers.clock import FakeClock
 
 INTS = pa.list_(pa.int64())
@@ -121,3 +122,22 @@ def test_an_add_that_fails_changes_nothing(backend, descriptor, keys):
         with pytest.raises(ArithmeticError):
             call()
         assert set(state.get_many(keys).to_pylist()) == {1}
+
+
+@CASES
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"), [(pa.string(), "a", 5), (pa.binary(), b"a", "a")], ids=str
+)
+def test_a_result_of_another_type_changes_nothing(backend, keys, ttl, kind, good, bad):
+    state = backend.get_state(
+        ReducingStateDescriptor(
+            name="s",
+            value_type=kind,
+            ttl=ttl,
+            reduce=lambda _, value: bad if value == bad else value,
+        )
+    )
+    state.add_many(keys, [good] * len(keys))
+    with pytest.raises(StateTypeError):
+        state.add_many(keys, [good * 2] * (len(keys) - 1) + [bad])
+    assert set(state.get_many(keys).to_pylist()) == {good}
