@@ -25,10 +25,12 @@ class Column:
         id: its name in files; no other column of the table ever has it.
         blank: one row: the value of a life that began before the column was there. A numpy array
             where a value is always there, else an Arrow array of the column's type.
+        may_return: whether a definition may drop the column and a later one have it again.
     """
 
     id: str
     blank: Field
+    may_return: bool = False
 
     @property
     def kind(self) -> pa.DataType:

@@ -49,15 +49,18 @@ class _FrameRows:
 class BoundedOver(Over):
     """See `idlestate.backends.shards.operator_kind.OperatorKind`.
 
-    A column of a life is named by the record's column and its type. So a column that comes back
-    after a definition did without it is never read as something else.
+    A column of a life is named by the record's column and its type, since several aggregates may
+    read it.
     """
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
         """See `OperatorKind`: the time, the record's columns, and others that aggregates read."""
         own = (Column(f"a{each.id}", pa.nulls(1, each.result_type)) for each in self.columns)
-        others = (Column(f"i_{name}", pa.nulls(1, self.inputs[name])) for name in self._others)
+        others = (
+            Column(f"i_{name}", pa.nulls(1, self.inputs[name]), may_return=True)
+            for name in self._others
+        )
         return (Column("t", np.zeros(1, dtype=np.int64)), *own, *others)
 
     @cached_property
@@ -67,7 +70,10 @@ class BoundedOver(Over):
         found = [Column("f", times)]
         for name, part in self._kept.items():
             blanks = part.pack(pa.array([], part.kind), np.zeros(1, dtype=np.int64))
-            found += [Column(f"f_{name}:{part.kind}:{at}", each) for at, each in enumerate(blanks)]
+            found += [
+                Column(f"f_{name}:{part.kind}:{at}", each, may_return=True)
+                for at, each in enumerate(blanks)
+            ]
         return tuple(found)
 
     @property

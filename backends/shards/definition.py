@@ -1,7 +1,9 @@
 """The definition of an operator as a checkpoint and a sidecar store it beside the state.
 
 Each aggregate has an id, which names its columns in runs (`idlestate.backends.runs.table_schema`)
-and is never given to another aggregate. `definition_change` compares two definitions.
+and is never given to another aggregate. A stored column that does not belong to one aggregate for
+good has a name, and a number if a later start added it. `definition_change` compares two
+definitions.
 """
 
 import base64
@@ -33,7 +35,7 @@ class Definition:
     schema: str
     """Names and types of the columns that keys, aggregates and order read: Arrow, base64."""
     next_id: int
-    """The id of the next aggregate that is added."""
+    """The id of the next aggregate, or the number of the next columns, that a start adds."""
     renamed: tuple[tuple[str, str], ...] = ()
     """New and old names of aggregates; only in the definition of a start, never in a stored one."""
     window: str = ""
@@ -44,6 +46,8 @@ class Definition:
     """Whether rows wait until the watermark reaches them."""
     own: tuple[tuple[str, str], ...] = ()
     """Of users' accumulators the result name and the state, as in `OwnAccumulator`."""
+    numbers: tuple[tuple[str, int], ...] = ()
+    """Of other stored columns that a later start added: names and numbers, as in `TableSpec`."""
 
     @classmethod
     def of(
@@ -64,6 +68,7 @@ class Definition:
             spec.shows_ahead_ms,
             spec.in_order,
             tuple((name, each.written) for name, each in spec.own.items()),
+            spec.numbers,
         )
 
     @property
@@ -95,6 +100,7 @@ class Definition:
             parse_window(self.window) if self.window else None,
             self.shows_ahead_ms,
             in_order=self.in_order,
+            numbers=self.numbers,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -128,4 +134,5 @@ class Definition:
             None if (ahead_ms := facts.get("shows_ahead_ms")) is None else int(ahead_ms),
             bool(facts.get("in_order", False)),
             tuple((str(name), str(written)) for name, written in facts.get("own", ())),
+            tuple((str(name), int(number)) for name, number in facts.get("numbers", ())),
         )

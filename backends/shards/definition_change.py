@@ -106,7 +106,7 @@ def compare_definitions(before: Definition, after: Definition) -> Takeover:
     changes += [Change(each, DROPPED, old[each].text) for each in old if each not in taken]
     aggregates = tuple((name, text, ids[name]) for name, text, _ in after.aggregates)
     definition = replace(after, aggregates=aggregates, next_id=next_id, renamed=())
-    return Takeover(definition, tuple(changes))
+    return Takeover(_with_numbers(definition, was), tuple(changes))
 
 
 def check_renamed(aggregates: Mapping[str, str], renamed: Mapping[str, str]) -> str | None:
@@ -153,6 +153,16 @@ def _fixed(
         for name, new in now.kind.inputs.items():
             if not widens(waiting.get(name, new), new):
                 yield refused(f"column {name}", waiting[name], new)
+
+
+def _with_numbers(definition: Definition, was: TableSpec) -> Definition:
+    """The definition with a number for each added column that may have been there before."""
+    number = definition.next_id
+    had = dict.fromkeys(was.may_return) | dict(was.numbers)
+    has = {name: had.get(name, number) for name in definition.spec().may_return}
+    numbers = tuple((name, each) for name, each in has.items() if each is not None)
+    next_id = number + (number in has.values())
+    return replace(definition, numbers=numbers, next_id=next_id)
 
 
 def _lost_names(

@@ -131,7 +131,7 @@ def _by_wait(steps: Steps, turn_ms: int, advance_ms: int) -> Iterator[Steps]:
 
 def _packets(parts: Sequence[Steps], spec: TableSpec, batch_id: int) -> Rows:
     """Packets as rows: their numbers take the place of hashes."""
-    ids = [column.id for column in spec.kind.carried]
+    ids = [column.id for column in spec.carried]
     before_ms = np.array([int(part.t_ms.min()) - 1 for part in parts], dtype=np.int64)
     never = np.full(len(parts), NEVER_MS)
     return Rows(

@@ -131,7 +131,7 @@ def decode_packet(data: bytes, spec: TableSpec, *, is_kept: bool = False) -> Ste
         column("t").to_numpy().astype(np.int64) + first_ms,
         column("read").to_numpy(zero_copy_only=False) if "read" in names else None,
         [of_kind(f"o{at}", kind) for at, (_, kind) in enumerate(spec.step_order)],
-        [carried(at, each) for at, each in enumerate(spec.kind.carried)],
+        [carried(at, each) for at, each in enumerate(spec.carried)],
     )
 
 

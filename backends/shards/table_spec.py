@@ -47,6 +47,10 @@ class TableSpec:
     """How far ahead of the watermark windows are first shown (`early_results`); None: at once."""
     in_order: bool = False
     """Whether rows wait until the watermark reaches them, and count in order of time."""
+    numbers: tuple[tuple[str, int], ...] = ()
+    """Of stored columns that may return, and that a later start added: what their ids in files
+    begin with, so that the values of a dropped column are never read again.
+    """
 
     @classmethod
     def of_windows(
@@ -58,11 +62,12 @@ class TableSpec:
         shows_ahead_ms: int | None = None,
         *,
         in_order: bool = False,
+        numbers: tuple[tuple[str, int], ...] = (),
     ) -> "TableSpec":
         """The spec of records with these key columns."""
         if window is not None and not window.is_session:
             keys = (*keys, (WINDOW_END, TIMESTAMP))
-        return cls(keys, kind, order, window, shows_ahead_ms, in_order)
+        return cls(keys, kind, order, window, shows_ahead_ms, in_order, numbers)
 
     @cached_property
     def life_kind(self) -> LifeKind:
@@ -161,15 +166,33 @@ class TableSpec:
         return lives.ends(policy).deadline_ms
 
     @cached_property
+    def may_return(self) -> tuple[str, ...]:
+        """The stored columns that may return, by the ids that their kind gives them."""
+        held = self.kind.carried if self.in_order else ()
+        return tuple(each.id for each in (*self.kind.stored, *held) if each.may_return)
+
+    @cached_property
+    def carried(self) -> tuple[Column, ...]:
+        """The carried columns, with the ids that they have in packets that are kept."""
+        return self._in_files(self.kind.carried)
+
+    @cached_property
     def tables(self) -> dict[str, TableSchema]:
         """The tables of a shard, by name."""
         if isinstance(self.kind, StreamJoin):
             return self.kind.tables(self.keys)
         found = {
-            OPEN: TableSchema(self.keys, self.kind.stored),
+            OPEN: TableSchema(self.keys, self._in_files(self.kind.stored)),
             REMEMBERED: remembered_keys.SCHEMA,
         }
         if isinstance(self.kind, FunctionState):
             found = {name: replace(each, ends_run_back=True) for name, each in found.items()}
             found |= self.kind.entry_tables
         return found | ({HELD: _HELD} if self.in_order else {})
+
+    def _in_files(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        numbers = dict(self.numbers)
+        return tuple(
+            replace(each, id=f"{numbers[each.id]}.{each.id}") if each.id in numbers else each
+            for each in columns
+        )

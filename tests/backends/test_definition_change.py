@@ -8,9 +8,11 @@ import pytest
 
 from idlestate import hopping, session, tumbling
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.bounded_over import over_kind
 from idlestate.backends.shards.deduplication import Keep, deduplication
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.definition_change import Takeover, check_renamed, compare_definitions
+from idlestate.backends.shards.frames import Frame, FrameUnit
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
@@ -295,3 +297,33 @@ def test_a_function_on_one_input_does_not_become_one_on_two() -> None:
     one, two = of_function(n=pa.int32()), of_function(n=pa.int32(), inputs=2)
     assert compare_definitions(one, two).refusals == ["inputs was 1, is now 2"]
     assert compare_definitions(two, one).refusals == ["inputs was 2, is now 1"]
+
+
+def of_frame(**texts: str) -> Definition:
+    kind = over_kind({"n": "count"} | texts, ["x"], TYPES, (), Frame(FrameUnit.ROWS, 3))
+    return Definition.of(TableSpec((("k", pa.string()),), kind, in_order=True), TimeDomain.EVENT)
+
+
+@pytest.mark.parametrize(
+    ("with_it", "without"),
+    [
+        pytest.param(of_frame(m="max(x)"), of_frame(), id="a column of a frame"),
+        pytest.param(of_frame(m="max(k)"), of_frame(), id="a column of waiting rows"),
+    ],
+)
+def test_a_stored_column_that_returns_never_has_an_id_that_it_had(
+    with_it: Definition, without: Definition
+) -> None:
+    def stored(each: Definition) -> set[str]:
+        spec = Definition.from_json(json.loads(json.dumps(each.to_json()))).spec()
+        return {column.id for column in (*spec.schema.columns, *spec.carried)}
+
+    found = [with_it]
+    for asked in (without, with_it, with_it, without, with_it):
+        takeover = compare_definitions(found[-1], asked)
+        assert takeover.refusals == []
+        found.append(takeover.definition)
+    first, dropped, second, kept, _, third = map(stored, found)
+    assert second == kept
+    assert first > dropped
+    assert first & second == second & third == first & third == dropped

@@ -27,6 +27,7 @@ from tests.backends.law_runner import (
     spec_of,
 )
 from tests.backends.test_deduplication_law import with_writes_and_order
+from tests.backends.test_definition_law import opened
 from tests.backends.test_in_order_law import disordered
 from tests.compare import assert_aggregates
 from tests.lengths import short_and_long
@@ -275,12 +276,7 @@ def test_an_aggregate_that_is_added_counts_the_rows_of_the_frame():
     assert takeover.refusals == []
     table = ShardTable.empty(before)
     for batch_id, spec in enumerate([before, takeover.definition.spec()]):
-        if spec is not before:
-            runs = {
-                name: each.with_schema(spec.tables[name])
-                for name, each in applied_tables(table).items()
-            }
-            table = ShardTable.of(spec, runs, table.seen)
+        table = with_spec(table, spec)
         steps = Steps.from_records(
             spec, [pa.array(["a", "a"])], np.array([1, 2]) + 10 * batch_id,
             {"v": pa.array([5, 7]), "w": pa.array(["x", "y"])},
@@ -291,5 +287,62 @@ def test_an_aggregate_that_is_added_counts_the_rows_of_the_frame():
     assert (last["s"], last["m"], last["l"]) == (19, 7, ["x", "y"])
 
 
-def applied_tables(table):
-    return {"open": table.current, "remembered": table.remembered, **table.others}
+TWO = {"n": "count", "s": "sum(v)"}
+MERGES = [MergePolicy(dense=0.0), MergePolicy(dense=9.0, ratio=0.0)]
+
+
+def redefined(definition, spec):
+    """The definition with which the state of another one goes on."""
+    return compare_definitions(definition, Definition.of(spec, TimeDomain.EVENT)).definition
+
+
+def with_spec(table, spec):
+    """The table, whose files are opened with the columns of a spec."""
+    tables = {"open": table.current, "remembered": table.remembered, **table.others}
+    runs = {name: opened(each, spec.tables[name]) for name, each in tables.items()}
+    return ShardTable.of(spec, runs, table.seen)
+
+
+@pytest.mark.parametrize("merge", MERGES, ids=["merged", "not merged"])
+def test_a_column_that_no_aggregate_read_for_a_while_returns_empty(merge):
+    """Whether runs of the first definition are merged under the second one does not matter."""
+    table, definition = None, Definition.of(spec_with(Frame(ROWS, 3)), TimeDomain.EVENT)
+    for batch_id, (texts, key, value) in enumerate(
+        [(TWO, "a", 5), ({"n": "count"}, "b", 6), (TWO, "a", 7)]
+    ):
+        definition = redefined(definition, spec_with(Frame(ROWS, 3), texts))
+        spec = definition.spec()
+        table = ShardTable.empty(spec) if table is None else with_spec(table, spec)
+        steps = Steps.from_records(
+            spec, [pa.array([key])], np.array([batch_id]), {"v": pa.array([value])}
+        )
+        outcome = table.apply(steps, NEVER, batch_id, batch_id, merge)
+        table = outcome.table
+    (row,) = outcome.changes.to_pylist()
+    assert (row["n"], row["s"]) == (2, 7)
+
+
+@pytest.mark.parametrize("between_ms", [9, 19], ids=["untouched", "divided"])
+def test_a_waiting_row_has_nothing_of_a_column_that_returns(between_ms):
+    """Whether its packet is written again under the second definition does not matter."""
+    types = {"v": pa.int64(), "k": pa.string()}
+    kinds = (
+        over_kind(texts, ["v"], types, (), Frame(ROWS, 3))
+        for texts in ({"n": "count", "m": "max(k)"}, {"n": "count"})
+    )
+    specs = [TableSpec((("k", pa.string()),), kind, in_order=True) for kind in kinds]
+    definition = Definition.of(specs[0], TimeDomain.EVENT)
+    steps = Steps.from_records(
+        specs[0], [pa.array(["a", "a"])], np.array([15, 50]),
+        {"v": pa.array([1, 2]), "k": pa.array(["a", "a"])},
+    )  # fmt: skip
+    table = ShardTable.empty(specs[0]).apply(steps, NEVER, 5, 0, MergePolicy()).table
+    for batch_id, (at, upto_ms) in enumerate([(1, between_ms), (0, 50)], 1):
+        definition = redefined(definition, specs[at])
+        spec = definition.spec()
+        outcome = with_spec(table, spec).apply(
+            Steps.empty(spec), NEVER, upto_ms, batch_id, MergePolicy()
+        )
+        table = outcome.table
+    row = outcome.changes.to_pylist()[-1]
+    assert (row["v"], row["n"], row["m"]) == (2, 2, None)

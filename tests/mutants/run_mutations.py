@@ -142,6 +142,12 @@ RUN_MUTATIONS = [
         "ids, next_id = {}, len(before.aggregates)",
     ),
     Mutation(
+        "a column that returns has the id that it had",
+        BACKENDS,
+        "had.get(name, number)",
+        "had.get(name)",
+    ),
+    Mutation(
         "a sum takes over a decimal of another scale",
         BACKENDS,
         "if has_units and pa.types.is_decimal(was) and was.scale != now.scale:",
