@@ -16,7 +16,7 @@ each value is a pair with its stamp. In place of a list or dict may be a `Marker
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -97,6 +97,8 @@ class StateColumns:
         """Its columns in files."""
         blank = [pa.nulls(1, kind) for kind in self._types()]
         found = [Column(f"s{self.id}_{at}", field) for at, field in enumerate(blank)]
+        if self.stamped and self.kind in ONE_VALUE:
+            found[-1] = replace(found[-1], may_return=True)
         if self.table is not None:
             found.append(Column(f"s{self.id}_marker", pa.nulls(1, pa.binary())))
         return tuple(found)

@@ -14,6 +14,7 @@ from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.definition_change import Takeover, check_renamed, compare_definitions
 from idlestate.backends.shards.frames import Frame, FrameUnit
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
+from idlestate.backends.shards.function_state_columns import StateColumns
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.windows import Windows
@@ -299,6 +300,12 @@ def test_a_function_on_one_input_does_not_become_one_on_two() -> None:
     assert compare_definitions(two, one).refusals == ["inputs was 2, is now 1"]
 
 
+def of_states(text: str) -> Definition:
+    state = StateColumns.from_text("v", text, pa.struct({"x": pa.int64()}), 0)
+    spec = TableSpec((("k", pa.string()),), FunctionState("f", (state,), ()))
+    return Definition.of(spec, TimeDomain.EVENT)
+
+
 def of_frame(**texts: str) -> Definition:
     kind = over_kind({"n": "count"} | texts, ["x"], TYPES, (), Frame(FrameUnit.ROWS, 3))
     return Definition.of(TableSpec((("k", pa.string()),), kind, in_order=True), TimeDomain.EVENT)
@@ -307,6 +314,7 @@ def of_frame(**texts: str) -> Definition:
 @pytest.mark.parametrize(
     ("with_it", "without"),
     [
+        pytest.param(of_states("value with ttl"), of_states("value"), id="stamps of a value"),
         pytest.param(of_frame(m="max(x)"), of_frame(), id="a column of a frame"),
         pytest.param(of_frame(m="max(k)"), of_frame(), id="a column of waiting rows"),
     ],
