@@ -139,6 +139,18 @@ def test_a_dependence_on_cuts_is_found_with_the_fewest_records(
     assert len([line for line in text.splitlines() if line.startswith("  ")]) == fewest
 
 
+@pytest.mark.parametrize(
+    "fields",
+    ["    kind: deduplicate\n", "    kind: process\n    in_order: false\n" + called("Sums")],
+)
+def test_of_records_of_one_time_the_larger_values_are_younger(fields: str, tmp_path: Path) -> None:
+    file = written(tmp_path, fields)
+    records = [row(at) | {"t": START} for at in (1, 3)]
+    check_cuts(file, records, runs=0)
+    with pytest.raises(AssertionError, match="divided into batches"):
+        check_cuts(file, records[::-1], runs=0)
+
+
 def test_functions_take_the_arguments_of_their_harness() -> None:
     shared: dict[str, Any] = {"key": "k", "output": OUTPUT, "event_time": "t", "delay": "5s"}
     check_cuts(Sums(), RECORDS, runs=1, in_order=True, **shared)
