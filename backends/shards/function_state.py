@@ -107,7 +107,9 @@ class FunctionState:
     def carried(self) -> tuple[Column, ...]:
         """See `OperatorKind`."""
         # By name, for rows that wait while the columns change.
-        return tuple(Column(f"p_{name}", pa.nulls(1, kind)) for name, kind in self.payload)
+        return tuple(
+            Column(f"p_{name}", pa.nulls(1, kind), may_return=True) for name, kind in self.payload
+        )
 
     @cached_property
     def stored(self) -> tuple[Column, ...]:

@@ -8,9 +8,7 @@ Times and carried integers are of the narrowest type that holds those of the pac
 metadata holds the format version and the packet's first time (ms).
 
 A packet that is kept, of rows that wait (`idlestate.backends.shards.held_rows`), has all carried
-columns under their ids, so that it can be read after the definition has changed. Some ids are names
-of input columns: one that was dropped and comes back with a type that is not wider is a new column,
-and empty in these rows.
+columns under their ids, so that it can be read after the definition has changed.
 """
 
 from collections.abc import Sequence
@@ -21,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, to_arrow
-from idlestate.backends.runs.table_schema import Column, widens
+from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import DamagedStateError, RefusedError
@@ -119,8 +117,6 @@ def decode_packet(data: bytes, spec: TableSpec, *, is_kept: bool = False) -> Ste
             return each.blanks(len(rows))
         if isinstance(each.blank, np.ndarray):
             return column(name).to_numpy().astype(each.blank.dtype, copy=False)
-        if is_kept and not widens(column(name).type, each.kind):
-            return each.blanks(len(rows))
         return of_kind(name, each.kind) if name in names else pa.nulls(len(rows), each.kind)
 
     first_ms = int(reader.schema.metadata[_FIRST_KEY])

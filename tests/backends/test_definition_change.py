@@ -311,12 +311,18 @@ def of_frame(**texts: str) -> Definition:
     return Definition.of(TableSpec((("k", pa.string()),), kind, in_order=True), TimeDomain.EVENT)
 
 
+def of_input(**columns: pa.DataType) -> Definition:
+    kind = FunctionState("f", (), tuple(columns.items()))
+    return Definition.of(TableSpec((("k", pa.string()),), kind, in_order=True), TimeDomain.EVENT)
+
+
 @pytest.mark.parametrize(
     ("with_it", "without"),
     [
         pytest.param(of_states("value with ttl"), of_states("value"), id="stamps of a value"),
         pytest.param(of_frame(m="max(x)"), of_frame(), id="a column of a frame"),
         pytest.param(of_frame(m="max(k)"), of_frame(), id="a column of waiting rows"),
+        pytest.param(of_input(x=pa.int64()), of_input(), id="a column of a function"),
     ],
 )
 def test_a_stored_column_that_returns_never_has_an_id_that_it_had(

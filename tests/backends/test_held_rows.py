@@ -9,7 +9,6 @@ from idlestate.backends.runs.run_codec import encode_run
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.shards import packet_codec
 from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.held_rows import release
 from idlestate.backends.shards.packet_codec import KeptPacketError
 from idlestate.backends.shards.shard_record import HELD
@@ -63,30 +62,6 @@ def test_rows_that_wait_keep_their_values_when_an_aggregate_is_removed() -> None
     ids = [column.id for column in before.kind.carried]
     expected = [rows.carried[ids.index(column.id)] for column in after.kind.carried]
     assert [pa.array(each) for each in released.carried] == [pa.array(each) for each in expected]
-
-
-@pytest.mark.parametrize(
-    ("value", "kind", "following", "read"),
-    [
-        ("seven", pa.string(), pa.int64(), None),
-        ("7", pa.string(), pa.int64(), None),
-        (7, pa.int64(), pa.string(), None),
-        (7, pa.int64(), pa.int32(), None),
-        (7, pa.int32(), pa.int64(), 7),
-    ],
-)
-def test_a_column_that_comes_back_is_null_in_rows_that_wait_unless_its_type_is_wider(
-    value: object, kind: pa.DataType, following: pa.DataType, read: object
-) -> None:
-    before, after = (
-        TableSpec(KEYS, FunctionState("f", (), (("x", each),)), in_order=True)
-        for each in (kind, following)
-    )
-    columns = {"x": pa.array([value], kind)}
-    rows = Steps.from_records(before, [pa.array(["a"])], np.array([10]), columns)
-    _, kept = release(nothing_held(before), before, rows, 5, 0, MergePolicy())
-    released, _ = release(kept.in_memory(), after, Steps.empty(after), 10, 1, MergePolicy())
-    assert released.carried == [pa.array([read], following)]
 
 
 @pytest.mark.parametrize(
