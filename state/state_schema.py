@@ -74,8 +74,10 @@ class StateSchema:
         )
 
     def next_family(self) -> str:
-        """Another column family for the same state, for rows that are rewritten."""
-        return f"{self.family}'"
+        """A column family that no state has had, for rows of this one that are rewritten."""
+        # The mark is not at the end: `state a'` is the family of a state named `a'`.
+        prefix, _, _ = self.family.partition(" ")
+        return f"{prefix}' {self.name}"
 
 
 def type_to_text(kind: pa.DataType) -> str:

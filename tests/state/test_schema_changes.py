@@ -110,6 +110,25 @@ def test_a_widened_type_holds_wider_values(again):
     assert set(state.get_many([f"key {number}" for number in range(100)]).to_pylist()) == {2**40}
 
 
+@pytest.mark.parametrize("name", ["rocksdb", "runs"])
+def test_a_widened_type_changes_no_other_state(tmp_path, name):
+    def number(value_type):
+        return ValueStateDescriptor(name="a", value_type=value_type)
+
+    texts = [ValueStateDescriptor(name=f"a{mark}", value_type=pa.string()) for mark in ("'", "''")]
+    for value_type, there in ((pa.int16(), 1), (pa.int32(), 2), (pa.int64(), 2)):
+        with open_backend(name, tmp_path / "db") as backend:
+            backend.set_current_key("k")
+            backend.get_state(number(value_type)).update(7)
+            for text in texts[:there]:  # one from the start, one since the type was widened
+                backend.get_state(text).update(text.name)
+            backend.commit()
+    with open_backend(name, tmp_path / "db") as backend:
+        backend.set_current_key("k")
+        assert backend.get_state(number(pa.int64())).value() == 7
+        assert [backend.get_state(text).value() for text in texts] == ["a'", "a''"]
+
+
 OLD = pa.struct([("n", pa.int32()), ("gone", pa.string()), ("deep", pa.struct([("x", pa.int8())]))])
 
 
