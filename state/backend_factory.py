@@ -7,7 +7,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from idlestate.backends.files.committed_folder import RECORD
+from idlestate.backends.files.committed_folder import is_committed_folder
 from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.errors import BackendKindError
 from idlestate.state.heap.heap_backend import HeapKeyedStateBackend
@@ -78,8 +78,10 @@ def open_backend(
         from idlestate.state.runs.runs_backend import RunsKeyedStateBackend  # noqa: PLC0415
 
         return RunsKeyedStateBackend(Path(path), settings)
-    if (Path(path) / RECORD).exists():
-        raise BackendKindError(f'{path} holds runs: open it with open_backend("runs", path)')
+    if is_committed_folder(Path(path)):
+        raise BackendKindError(
+            f'{path} holds runs: open it with open_backend("runs", path), or name another folder'
+        )
     # Only programs that open RocksDB need its library.
     from idlestate.state.rocksdb.rocksdb_backend import RocksDBKeyedStateBackend  # noqa: PLC0415
 

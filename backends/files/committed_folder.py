@@ -123,6 +123,11 @@ class CommittedFolder:
         os.close(self._lock)
 
 
+def is_committed_folder(path: Path) -> bool:
+    """Whether it was opened as such a folder, even if nothing was committed since."""
+    return (path / RECORD).exists() or ((path / _LOCK).exists() and (path / _RUNS).exists())
+
+
 def _names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 

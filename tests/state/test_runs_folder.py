@@ -5,7 +5,7 @@ import pytest
 from idlestate.errors import DamagedStateError, RefusedError, StoreError
 from idlestate.retention.policy import TimeDomain
 from idlestate.state.backend_factory import open_backend
-from tests.state.runs_history import found, timers_of, two_commits
+from tests.state.runs_history import found, states, timers_of, two_commits
 
 
 @pytest.fixture
@@ -52,6 +52,16 @@ def test_a_folder_is_open_once(place):
     with open_backend("runs", place), pytest.raises(StoreError, match="is open already"):
         open_backend("runs", place)
     open_backend("runs", place).close()
+
+
+def test_rocksdb_does_not_open_a_folder_of_runs_without_a_commit(tmp_path):
+    with open_backend("runs", tmp_path) as backend:
+        states(backend)[0].put_many(["a"], [1])
+        with pytest.raises(RefusedError, match="holds runs"):
+            open_backend("rocksdb", tmp_path)
+        backend.commit()
+    with open_backend("runs", tmp_path) as backend:
+        assert states(backend)[0].get_many(["a"]).to_pylist() == [1]
 
 
 def test_what_does_not_go_together_is_refused(place, tmp_path):
