@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from idlestate.state.accumulator_copies import Copier
-from idlestate.state.batch_values import Cells, Stored, as_column, dtype_of
+from idlestate.state.batch_values import Cells, Stored, as_column
 from idlestate.state.errors import NullValueError
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.state import Many, State, check_pairs, to_list
@@ -49,6 +49,8 @@ class AddingState(State[SingleTable], ABC):
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Merge the values of other namespaces into that of the target, pair by pair."""
+        normal = self.table.key_layout.normal_namespace
+        target, sources = normal(target), list(map(normal, sources))
         key, table = self._key, self.table
         merged: Stored = None
         for source in sources:
@@ -102,12 +104,7 @@ class AddingState(State[SingleTable], ABC):
             sums = [each if each is None else copy(each) for each in sums]
         for at, value in zip(codes.indices.to_pylist(), given, strict=True):
             sums[at] = added(sums[at], value)
-        codec = table.layout.value
-        if dtype_of(codec.kind).hasobject:
-            column, has = as_column(codec, sums)
-        else:  # much faster for numpy's numbers
-            cells = Cells.of(sums, codec.kind, stamped=False)
-            column, has = cells.values, cells.has
+        column, has = as_column(table.layout.value, sums)
         table.put_many(distinct, self.namespace, column, has, stamp_ms)
 
 

@@ -15,7 +15,7 @@ from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.cleanup import SnapshotFilter
 from idlestate.state.closed_backend import ClosedBackend, refuse_use
 from idlestate.state.descriptors import S_co, StateDescriptor
-from idlestate.state.errors import StateError, StateMigrationError, StateTypeError
+from idlestate.state.errors import StateError, StateMigrationError
 from idlestate.state.key_context import KeyContext
 from idlestate.state.migration import migration_of
 from idlestate.state.row_keys import KeyLayout
@@ -60,7 +60,6 @@ class KeyedStateBackend(ABC):
         self.watermark = WatermarkClock()
         self._clock = settings.clock
         self._keys = KeyLayout.of(self.key_type, self.namespace_type, self.max_parallelism)
-        self._keys_are_nested = pa.types.is_nested(self.key_type)
         self._timer_layout = TimerLayout(self._keys)
         self._context = KeyContext()
         self._schemas: dict[str, StateSchema] = {}
@@ -89,19 +88,16 @@ class KeyedStateBackend(ABC):
         """
         for step in self._each_record:
             step()
-        try:
-            if self._keys_are_nested:
-                self._keys.key.encode(key)  # refuses invalid keys
-            self._context.key = self._keys.key.normal(key)
-        except StateTypeError as error:
-            raise StateTypeError(
-                f"{key!r} is not a valid key: keys are {self.key_type}; pass a key of that type, "
-                "or open the backend with another key_type"
-            ) from error
+        self._context.key = self._keys.normal_key(key)
 
     def key_group(self, key: Any) -> int:
-        """The key group of a key."""
-        return self._keys.group_of(key)
+        """The key group of a key.
+
+        Raises:
+            NullValueError: the key is None.
+            StateTypeError: it does not have the backend's `key_type`.
+        """
+        return self._keys.group_of(self._keys.normal_key(key))
 
     def get_state(self, descriptor: StateDescriptor[S_co]) -> S_co:
         """The state with this name, created or restored.
@@ -159,7 +155,7 @@ class KeyedStateBackend(ABC):
 
     def keys(self, name: str, namespace: Any = None) -> Iterator[Any]:
         """Keys with stored data in a state and namespace, expired or not."""
-        return self._table(name).keys(namespace)
+        return self._table(name).keys(self._keys.normal_namespace(namespace))
 
     def size(self, name: str) -> int:
         """Physical entries of a state: keys, in RocksDB rows (a list is one)."""

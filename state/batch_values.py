@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions, spread
 from idlestate.state.codec import Codec
+from idlestate.state.given_values import are_normal, objects_of
 
 Column = npt.NDArray[Any]
 
@@ -61,11 +62,9 @@ def as_column(codec: Codec, given: Any) -> tuple[Column, Flags]:
             return given.to_numpy(zero_copy_only=False), np.ones(len(given), dtype=np.bool_)
         has = given.is_valid().to_numpy(zero_copy_only=False)
         return given.fill_null(kind_zero(kind)).to_numpy(zero_copy_only=False), has
-    values = given.to_pylist() if isinstance(given, pa.Array) else list(given)
-    if pa.types.is_struct(kind):
-        values = [tuple(each.values()) if isinstance(each, dict) else each for each in values]
+    values = objects_of(given) if isinstance(given, pa.Array) else list(given)
     has = np.fromiter((each is not None for each in values), dtype=np.bool_, count=len(values))
-    if not pa.types.is_nested(kind):
+    if not are_normal(kind, values):
         values = [each if each is None else codec.normal(each) for each in values]
     return as_objects(values, len(values)), has
 

@@ -69,6 +69,17 @@ class ValueLayout:
         """The layout of a state of this kind and these types."""
         return cls(kind, codec_for(value), user_key and key_codec_for(user_key), stamped)
 
+    def normal(self, stored: Stored) -> Stored:
+        """A value, map value or accumulator as `decode` would return it.
+
+        Raises:
+            StateTypeError: it has another type.
+        """
+        if not self.stamped or stored is None:
+            return stored if stored is None else self.value.normal(stored)
+        value, stamp = stored
+        return (value if value is None else self.value.normal(value), stamp)
+
     def encode(self, stored: Stored) -> bytes:
         """The row value of a value, map value or accumulator; None is "no value"."""
         if stored is None:

@@ -13,7 +13,7 @@ A varint has seven bits per byte, lowest first; the high bit is set on all bytes
 """
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +35,7 @@ class Codec:
         kind: the type.
         encode: returns the bytes of a value.
         decode: returns the value of bytes.
-        normal: returns the value as decoding would; refuses the same values as `encode`, but
-            returns nested ones unchanged.
+        normal: returns the value as decoding would; refuses the same values as `encode`.
     """
 
     kind: pa.DataType
@@ -84,13 +83,7 @@ def codec_for(kind: pa.DataType) -> Codec:
     if pa.types.is_binary(kind):
         return Codec(kind, _encode_bytes, bytes, _encode_bytes)
     if pa.types.is_list(kind):
-        item = codec_for(kind.value_type)
-        return Codec(
-            kind,
-            lambda values: join_items(_present(values, kind), item.encode),
-            lambda data: split_items(data, item.decode),
-            _as_it_is,
-        )
+        return _list_codec(kind, codec_for(kind.value_type))
     if pa.types.is_struct(kind):
         return struct_codec(kind, [codec_for(field.type) for field in kind])
     raise StateMigrationError(
@@ -187,10 +180,6 @@ def _normal_string(value: Any) -> str:
     return str(value)
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
 def _decode_string(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
@@ -202,16 +191,43 @@ def _encode_bytes(value: Any) -> bytes:
     return value
 
 
+def _list_codec(kind: pa.DataType, item: Codec) -> Codec:
+    def items(values: Any) -> Iterable[Any]:
+        is_list = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
+        if not is_list:
+            raise wrong_type(_present(values, kind), kind)
+        found: Iterable[Any] = values
+        return found
+
+    def normal(values: Any) -> list[Any]:
+        return [value if value is None else item.normal(value) for value in items(values)]
+
+    return Codec(
+        kind,
+        lambda values: join_items(items(values), item.encode),
+        lambda data: split_items(data, item.decode),
+        normal,
+    )
+
+
 def struct_codec(kind: pa.DataType, codecs: Sequence[Codec]) -> Codec:
     """The codec of a struct whose fields have these codecs: tuples, with None for a null field."""
+    normals = [codec.normal for codec in codecs]
+
+    def check(value: Any) -> None:
+        if not isinstance(value, tuple | list) or len(value) != len(codecs):
+            raise wrong_type(_present(value, kind), kind)
 
     def encode(value: Any) -> bytes:
-        values = _present(value, kind)
-        if not isinstance(values, tuple | list) or len(values) != len(codecs):
-            raise wrong_type(value, kind)
+        check(value)
         return b"".join(
-            join_items((item,), codec.encode) for item, codec in zip(values, codecs, strict=True)
+            join_items((item,), codec.encode) for item, codec in zip(value, codecs, strict=True)
         )
+
+    def normal(value: Any) -> tuple[Any, ...]:
+        check(value)
+        pairs = zip(value, normals, strict=True)
+        return tuple([item if item is None else of_field(item) for item, of_field in pairs])
 
     def decode(data: bytes) -> tuple[Any, ...]:
         raw = split_items(data, bytes)
@@ -220,4 +236,4 @@ def struct_codec(kind: pa.DataType, codecs: Sequence[Codec]) -> Codec:
             for item, codec in zip(raw, codecs, strict=True)
         )
 
-    return Codec(kind, encode, decode, _as_it_is)
+    return Codec(kind, encode, decode, normal)

@@ -6,7 +6,7 @@ and in RocksDB, all NaNs are one key, and the zeros are two keys.
 
 import math
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -34,7 +34,7 @@ def key_codec_for(kind: pa.DataType) -> Codec:
         StateMigrationError: there is none; the text names the type.
     """
     if pa.types.is_struct(kind):
-        return _struct_of_keys(kind)
+        return struct_codec(kind, [key_codec_for(field.type) for field in kind])
     codec = codec_for(kind)
     if not pa.types.is_floating(kind):
         return codec
@@ -44,19 +44,6 @@ def key_codec_for(kind: pa.DataType) -> Codec:
         decode=lambda data: _as_key(codec.decode(data)),
         normal=lambda value: _as_key(codec.normal(value)),
     )
-
-
-def _struct_of_keys(kind: pa.StructType) -> Codec:
-    fields = [key_codec_for(field.type) for field in kind]
-    codec = struct_codec(kind, fields)
-
-    def normal(value: Any) -> Any:
-        if not isinstance(value, tuple | list) or len(value) != len(fields):
-            codec.encode(value)  # raises the error
-        pairs = zip(value, fields, strict=True)
-        return tuple(item if item is None else field.normal(item) for item, field in pairs)
-
-    return replace(codec, normal=normal)
 
 
 def holds_floats(kind: pa.DataType) -> bool:

@@ -66,6 +66,8 @@ class ListState(State[ListTable]):
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Append the lists of other namespaces to the target's."""
+        normal = self.table.key_layout.normal_namespace
+        target, sources = normal(target), list(map(normal, sources))
         merged: list[Stored] = []
         for source in sources:
             merged += self.table.get(self._key, source) or []

@@ -140,7 +140,7 @@ class MapState(State[MapTable]):
         return MapEntry(
             user_key,
             self.table.get(key, namespace, user_key),
-            lambda value: self.table.put_all(key, namespace, {user_key: value}),
+            lambda value: self.table.put_all(key, namespace, self._all_normal({user_key: value})),
         )
 
     hides_current = False

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from idlestate.backends.runs.byte_arrays import fixed_width
 from idlestate.state.codec import Codec, read_varint, varint
+from idlestate.state.errors import StateTypeError
 from idlestate.state.java_hashes import java_hash, java_hashes
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_codec import key_codec_for
@@ -60,6 +61,33 @@ class KeyLayout:
             lambda key: key_group(hash_of(key), max_parallelism),
             max_parallelism,
         )
+
+    def normal_key(self, key: Any) -> Any:
+        """A key as decoding would return it.
+
+        Raises:
+            NullValueError: it is None.
+            StateTypeError: it has another type.
+        """
+        try:
+            return self.key.normal(key)
+        except StateTypeError as error:
+            raise StateTypeError(
+                f"{key!r} is not a valid key: keys are {self.key.kind}; pass a key of that type, "
+                "or open the backend with another key_type"
+            ) from error
+
+    def normal_namespace(self, namespace: Any) -> Any:
+        """The same for a namespace; None is the one of state without namespaces."""
+        if namespace is None:
+            return None
+        try:
+            return self.namespace.normal(namespace)
+        except StateTypeError as error:
+            raise StateTypeError(
+                f"{namespace!r} is not a valid namespace: namespaces are {self.namespace.kind}; "
+                "pass one of that type, or open the backend with another namespace_type"
+            ) from error
 
     def prefix(self, key: Any, namespace: Any, group: int | None = None) -> bytes:
         """The prefix of all rows of a key and namespace."""

@@ -38,8 +38,12 @@ class State(Generic[T]):
         self._type = descriptor.value_type
 
     def set_current_namespace(self, namespace: Any) -> None:
-        """Use this namespace from now on; None is the one of state without namespaces."""
-        self.namespace = namespace
+        """Use this namespace from now on; None is the one of state without namespaces.
+
+        Raises:
+            StateTypeError: it does not have the backend's `namespace_type`.
+        """
+        self.namespace = self.table.key_layout.normal_namespace(namespace)
 
     @property
     def _key(self) -> Any:

@@ -56,16 +56,10 @@ class HeapSingleTable(HeapTable, SingleTable):
 
     def put(self, key: Any, namespace: Any, stored: Stored) -> None:
         """Store; None is stored as an entry without a value, as in Flink."""
-        self._set(key, namespace, self._typed(stored))
+        self.place(key, namespace, self.layout.normal(stored))
 
-    def _typed(self, stored: Stored) -> Stored:
-        """The value that a column would return."""
-        if not self.layout.stamped or stored is None:
-            return stored if stored is None else self.layout.value.normal(stored)
-        value, stamp = stored
-        return (value if value is None else self.layout.value.normal(value), stamp)
-
-    def _set(self, key: Any, namespace: Any, item: Any) -> None:
+    def place(self, key: Any, namespace: Any, item: Any) -> None:
+        """`put` of what `ValueLayout.normal` returned."""
         space = self.front.get(namespace)
         if space is None:
             space = self.front[namespace] = {}
@@ -80,7 +74,7 @@ class HeapSingleTable(HeapTable, SingleTable):
         """Remove the key's value in the namespace."""
         columns = self.columns
         if columns.index.live and columns.has(self.key_layout.key.encode(key), namespace):
-            self._set(key, namespace, _GONE)
+            self.place(key, namespace, _GONE)
             return
         space = self.front.get(namespace)
         if space is not None and space.pop(key, _ABSENT) is not _ABSENT:
@@ -109,7 +103,7 @@ class HeapSingleTable(HeapTable, SingleTable):
         stamped = self.layout.stamped
         for key, value, each in zip(keys.keys, values.tolist(), has.tolist(), strict=True):
             if each:
-                self.put(key, namespace, (value, stamp_ms) if stamped else value)
+                self.place(key, namespace, (value, stamp_ms) if stamped else value)
             else:
                 self.clear(key, namespace)
 
@@ -120,7 +114,7 @@ class HeapSingleTable(HeapTable, SingleTable):
             self.columns.restamp(keys, namespace, stamp_ms)
             return
         for key, value in zip(keys.keys, found.objects(), strict=True):
-            self.put(key, namespace, (value, stamp_ms))
+            self.place(key, namespace, (value, stamp_ms))
 
     def clear_many(self, keys: KeyBatch, namespace: Any) -> None:
         """`clear` of many keys."""

@@ -33,8 +33,9 @@ class RunsSingleTable(RunsTable, SingleTable):
 
     def put(self, key: Any, namespace: Any, stored: Stored) -> None:
         """Store; None stays as an entry without a value, as in Flink."""
+        stored = self.layout.normal(stored)  # may refuse it, which must leave the row as it is
         prefix = self.to_replace(key, namespace)
-        self.front.put(prefix, None, stored)
+        self.front.place(prefix, None, stored)
 
     def get_many(self, keys: KeyBatch, namespace: Any) -> Cells:
         """`get` of many keys."""

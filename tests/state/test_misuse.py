@@ -1,4 +1,4 @@
-"""Wrong keys and values, and use after close: one clear error each, on both backends."""
+"""Wrong keys and values, and use after close: one clear error each, on all backends."""
 
 import pyarrow as pa
 import pytest
@@ -40,6 +40,22 @@ def test_a_key_of_another_type_is_a_type_error_that_says_what_to_do(opened, key_
             backend.set_current_key(bad)
         assert isinstance(raised.value, TypeError)
         assert str(key_type) in str(raised.value)
+
+
+def test_a_namespace_of_another_type_is_refused_alike(opened):
+    with opened() as backend:
+        value, total = (
+            backend.get_state(descriptor_of(kind, TTL_DISABLED, name=kind))
+            for kind in ("value", "reducing")
+        )
+        for call in (
+            lambda: value.set_current_namespace(5),
+            lambda: total.merge_namespaces("w", ["v", 5]),
+            lambda: total.merge_namespaces(5, ["v"]),
+            lambda: backend.keys("value", 5),
+        ):
+            with pytest.raises(StateTypeError, match="5 is not a valid namespace"):
+                call()
 
 
 def test_a_batch_of_keys_of_another_type_is_refused_alike(opened):
