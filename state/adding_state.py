@@ -35,6 +35,10 @@ class AddingState(State[SingleTable], ABC):
     def _merge(self, left: Stored, right: Stored) -> Stored:
         return self._merged(left, right)
 
+    def _given(self, values: Many) -> list[Any]:
+        """The values of a batch to add."""
+        return to_list(values)
+
     def add(self, value: Any) -> None:
         """Add a value. None clears on heap, is refused on RocksDB (Flink)."""
         key, namespace, table = self._key, self.namespace, self.table
@@ -93,7 +97,7 @@ class AddingState(State[SingleTable], ABC):
             begin: returns the values to add to, from the stored ones.
         """
         table, added = self.table, self._added
-        batch, given = table.batch_of(keys), to_list(values)
+        batch, given = table.batch_of(keys), self._given(values)
         check_pairs(batch, given)
         if None in given:
             raise NullValueError(f"state {self.name}: add_many was given None")

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions, spread
 from idlestate.state.codec import Codec
-from idlestate.state.given_values import are_normal, objects_of
+from idlestate.state.given_values import are_normal, as_given, in_type, objects_of
 
 Column = npt.NDArray[Any]
 
@@ -26,14 +26,6 @@ def dtype_of(kind: pa.DataType) -> np.dtype[Any]:
     return np.dtype(object)
 
 
-_PLAIN: dict[str, set[type]] = {
-    "i": {int, type(None)},
-    "f": {float, int, type(None)},
-    "b": {bool, type(None)},
-}
-"""Types that Arrow converts as we do; it would truncate fractions to integers."""
-
-
 def as_objects(values: Iterable[Any], count: int) -> Column:
     """Values as a column of objects; lists among them stay lists."""
     return np.fromiter(values, dtype=object, count=count)
@@ -45,24 +37,18 @@ def as_column(codec: Codec, given: Any) -> tuple[Column, Flags]:
     Raises:
         StateTypeError: one has another type.
     """
-    kind, dtype = codec.kind, dtype_of(codec.kind)
-    if isinstance(given, pa.ChunkedArray):
-        given = given.combine_chunks()
+    kind, dtype, given = codec.kind, dtype_of(codec.kind), as_given(given)
     if not dtype.hasobject:
-        if not isinstance(given, pa.Array) or given.type != kind:
-            if not isinstance(given, pa.Array | np.ndarray):
-                given = list(given)
-                if not set(map(type, given)) <= _PLAIN[dtype.kind]:
-                    return _one_by_one(codec, given)
-            try:
-                given = given.cast(kind) if isinstance(given, pa.Array) else pa.array(given, kind)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                return _one_by_one(codec, given)
+        given = in_type(kind, given)
+        if isinstance(given, list):
+            return _one_by_one(codec, given)
         if not given.null_count:
             return given.to_numpy(zero_copy_only=False), np.ones(len(given), dtype=np.bool_)
         has = given.is_valid().to_numpy(zero_copy_only=False)
         return given.fill_null(kind_zero(kind)).to_numpy(zero_copy_only=False), has
-    values = objects_of(given) if isinstance(given, pa.Array) else list(given)
+    if isinstance(given, pa.Array):
+        given = in_type(kind, given)
+    values = objects_of(given) if isinstance(given, pa.Array) else given
     has = np.fromiter((each is not None for each in values), dtype=np.bool_, count=len(values))
     if not are_normal(kind, values):
         values = [each if each is None else codec.normal(each) for each in values]
@@ -74,9 +60,8 @@ def kind_zero(kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(False if pa.types.is_boolean(kind) else 0, kind)
 
 
-def _one_by_one(codec: Codec, given: Iterable[Any]) -> tuple[Column, Flags]:
+def _one_by_one(codec: Codec, given: list[Any]) -> tuple[Column, Flags]:
     """Convert each value with the codec, whose error names the wrong one."""
-    given = given.to_pylist() if isinstance(given, pa.Array) else list(given)
     has = np.fromiter((each is not None for each in given), dtype=np.bool_, count=len(given))
     column = np.zeros(len(given), dtype=dtype_of(codec.kind))
     for at in np.flatnonzero(has).tolist():

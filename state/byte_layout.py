@@ -34,7 +34,7 @@ from idlestate.state.codec import (
 )
 from idlestate.state.descriptors import StateKind
 from idlestate.state.errors import NullValueError
-from idlestate.state.key_batch import KeyBatch
+from idlestate.state.key_batch import KeyBatch, encoded_keys
 from idlestate.state.key_codec import key_codec_for
 
 ROW_VERSION = 1
@@ -205,16 +205,10 @@ class ValueLayout:
             encode=self.encode_user_key,
             decode=self.decode_user_key,
         )
-        if not isinstance(given, pa.Array | pa.ChunkedArray):
-            given = given.tolist() if isinstance(given, np.ndarray) else list(given)
-            any_none = None in given
-        else:
-            any_none = given.null_count > 0
-            given = given.to_pylist() if any_none else given
-        if any_none:
-            return KeyBatch(codec, pa.array(map(self.encode_user_key, given), pa.binary()))
-        plain = KeyBatch.of(self.user_key, given).encoded
-        return KeyBatch(codec, pc.binary_join_element_wise(pa.scalar(b"\1"), plain, b""))
+        named = pc.binary_join_element_wise(
+            pa.scalar(b"\1"), encoded_keys(self.user_key, given), b""
+        )
+        return KeyBatch(codec, named.fill_null(b"\0"))
 
     def decode_user_key(self, rest: bytes) -> Any:
         """The key of a map entry."""

@@ -13,7 +13,7 @@ A varint has seven bits per byte, lowest first; the high bit is set on all bytes
 """
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +81,7 @@ def codec_for(kind: pa.DataType) -> Codec:
     if pa.types.is_string(kind):
         return Codec(kind, _encode_string, _decode_string, _normal_string)
     if pa.types.is_binary(kind):
-        return Codec(kind, _encode_bytes, bytes, _encode_bytes)
+        return Codec(kind, _encode_bytes, bytes, lambda value: bytes(_encode_bytes(value)))
     if pa.types.is_list(kind):
         return _list_codec(kind, codec_for(kind.value_type))
     if pa.types.is_struct(kind):
@@ -138,12 +138,12 @@ def _packed(kind: pa.DataType, layout: struct.Struct) -> Codec:
     def encode(value: Any) -> bytes:
         if value is None:
             _present(value, kind)
-        if of_truth and value not in (True, False):
-            raise wrong_type(value, kind)
         try:
-            return pack(value)
-        except struct.error as error:
+            if not of_truth or value in (True, False):
+                return pack(value)
+        except (struct.error, OverflowError, TypeError, ValueError) as error:
             raise wrong_type(value, kind) from error
+        raise wrong_type(value, kind)
 
     def decode(data: bytes) -> Any:
         return unpack(data)[0]
@@ -175,8 +175,9 @@ def _encode_string(value: Any) -> bytes:
 
 
 def _normal_string(value: Any) -> str:
-    if type(value) is not str:
-        _encode_string(value)
+    if type(value) is str:
+        return value
+    _encode_string(value)
     return str(value)
 
 
@@ -192,12 +193,13 @@ def _encode_bytes(value: Any) -> bytes:
 
 
 def _list_codec(kind: pa.DataType, item: Codec) -> Codec:
-    def items(values: Any) -> Iterable[Any]:
-        is_list = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
-        if not is_list:
-            raise wrong_type(_present(values, kind), kind)
-        found: Iterable[Any] = values
-        return found
+    def items(values: Any) -> Iterator[Any]:
+        if not isinstance(values, str | bytes | Mapping):
+            try:
+                return iter(values)
+            except TypeError:
+                pass
+        raise wrong_type(_present(values, kind), kind)
 
     def normal(values: Any) -> list[Any]:
         return [value if value is None else item.normal(value) for value in items(values)]

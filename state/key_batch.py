@@ -1,15 +1,16 @@
 """The keys of a batch: the original ones, and their bytes for tables."""
 
-from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions, fixed_width
 from idlestate.state.codec import Codec
-from idlestate.state.errors import NullValueError, StateTypeError
+from idlestate.state.errors import NullValueError
+from idlestate.state.given_values import as_given, in_type, objects_of
 
 
 class KeyBatch:
@@ -35,18 +36,10 @@ class KeyBatch:
         """
         if isinstance(given, KeyBatch):
             return given
-        if isinstance(given, pa.ChunkedArray):
-            given = given.combine_chunks()
-        if not isinstance(given, pa.Array) and not pa.types.is_nested(codec.kind):
-            given = _typed(codec, given)
-        if isinstance(given, pa.Array):
-            if given.null_count:
-                raise NullValueError(f"{given.null_count} keys are None: leave them out")
-            if (encoded := _in_one_go(codec.kind, given)) is not None:
-                return cls(codec, encoded)
-            given = given.to_pylist()
-        keys = [_as_tuple(key) if isinstance(key, dict) else key for key in given]
-        return cls(codec, pa.array(list(map(codec.encode, keys)), pa.binary()))
+        encoded = encoded_keys(codec, given)
+        if encoded.null_count:
+            raise NullValueError(f"{encoded.null_count} keys are None: leave them out")
+        return cls(codec, encoded)
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -94,38 +87,29 @@ def _first_of_each(codes: Positions) -> Flags:
     return flags
 
 
-def _as_tuple(value: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(_as_tuple(each) if isinstance(each, dict) else each for each in value.values())
+def encoded_keys(codec: Codec, given: Any) -> pa.BinaryArray:
+    """The bytes of each key, null for None.
 
-
-def _typed(codec: Codec, given: Iterable[Any]) -> pa.Array | list[Any]:
-    """An Arrow array of the type, if the values can be converted."""
-    values = given if isinstance(given, np.ndarray) else list(given)
-    whole = not pa.types.is_integer(codec.kind) or isinstance(values, np.ndarray)
-    if not whole and not set(map(type, values)) <= {int, type(None)}:
-        return list(values)  # Arrow would truncate fractions to integers
-    try:
-        return pa.array(values, codec.kind)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        # The codec accepts halves of surrogate pairs, and reports other errors.
-        return list(values)
+    Raises:
+        StateTypeError: one is of another type.
+    """
+    keys = in_type(codec.kind, as_given(given))
+    if isinstance(keys, pa.Array):
+        if (encoded := _in_one_go(codec.kind, keys)) is not None:
+            return encoded
+        keys = objects_of(keys)
+    return pa.array([None if key is None else codec.encode(key) for key in keys], pa.binary())
 
 
 def _in_one_go(kind: pa.DataType, array: pa.Array) -> pa.BinaryArray | None:
     """The bytes of an array of keys; None if each key must be encoded separately."""
-    if array.type != kind:
-        try:
-            array = array.cast(kind)
-        except pa.ArrowException as error:
-            raise StateTypeError(
-                f"keys are {array.type}, declared as {kind}: pass keys of the declared type"
-            ) from error
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return array.cast(pa.binary())
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        plain = array.to_numpy(zero_copy_only=False)
+        plain = array.fill_null(0).to_numpy(zero_copy_only=False)
         if pa.types.is_floating(kind):
             # All NaNs are one key.
             plain = np.where(np.isnan(plain), np.array(np.nan, plain.dtype), plain)
-        return fixed_width(plain.astype(plain.dtype.newbyteorder(">")))
+        encoded = fixed_width(plain.astype(plain.dtype.newbyteorder(">")))
+        return pc.if_else(array.is_valid(), encoded, None) if array.null_count else encoded
     return None

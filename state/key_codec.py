@@ -40,17 +40,10 @@ def key_codec_for(kind: pa.DataType) -> Codec:
         return codec
     return replace(
         codec,
-        encode=lambda value: codec.encode(_as_key(value)),
+        encode=lambda value: codec.encode(_as_key(codec.normal(value))),
         decode=lambda data: _as_key(codec.decode(data)),
         normal=lambda value: _as_key(codec.normal(value)),
     )
-
-
-def holds_floats(kind: pa.DataType) -> bool:
-    """Whether Python's equality of a type's values differs from the equality of keys."""
-    if pa.types.is_struct(kind):
-        return any(holds_floats(field.type) for field in kind)
-    return bool(pa.types.is_floating(kind))
 
 
 def _as_key(value: float) -> float:

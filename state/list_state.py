@@ -7,9 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.state.batch_values import Stored, as_column
-from idlestate.state.descriptors import ListStateDescriptor
 from idlestate.state.errors import NullValueError
-from idlestate.state.key_context import KeyContext
 from idlestate.state.state import Many, State, check_pairs
 from idlestate.state.table import ListTable
 from idlestate.state.ttl import Ttl
@@ -17,17 +15,6 @@ from idlestate.state.ttl import Ttl
 
 class ListState(State[ListTable]):
     """`add`, `add_all`, `update`, `get`, `clear`."""
-
-    def __init__(
-        self,
-        descriptor: ListStateDescriptor,
-        table: ListTable,
-        context: KeyContext,
-        ttl: Ttl | None = None,
-    ) -> None:
-        """The state over its table."""
-        super().__init__(descriptor, table, context, ttl)
-        self._normal = table.layout.value.normal
 
     def get(self) -> Iterable[Any] | None:
         """The elements; None if there are none."""

@@ -49,12 +49,13 @@ class MapState(State[MapTable]):
     ) -> None:
         """The state over its table."""
         super().__init__(descriptor, table, context, ttl)
-        self._normal = table.layout.value.normal
         assert table.layout.user_key is not None
         self._normal_key = table.layout.user_key.normal
 
     def get(self, user_key: Any) -> Any:
         """The entry's value; None if there is none."""
+        if user_key is not None:
+            user_key = self._normal_key(user_key)
         return self.table.get(self._key, self.namespace, user_key)
 
     def put(self, user_key: Any, value: Any) -> None:
@@ -82,10 +83,14 @@ class MapState(State[MapTable]):
 
     def contains(self, user_key: Any) -> bool:
         """Whether there is an entry, also one whose value is None."""
+        if user_key is not None:
+            user_key = self._normal_key(user_key)
         return self.table.has(self._key, self.namespace, user_key)
 
     def remove(self, user_key: Any) -> None:
         """Remove an entry."""
+        if user_key is not None:
+            user_key = self._normal_key(user_key)
         self.table.remove(self._key, self.namespace, user_key)
 
     def is_empty(self) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.state.adding_state import AddingState, TtlAddingState
-from idlestate.state.batch_values import Stored
+from idlestate.state.batch_values import Cells, Stored, as_column
 from idlestate.state.descriptors import ReducingStateDescriptor
 from idlestate.state.key_context import KeyContext
 from idlestate.state.state import Many
@@ -28,6 +28,10 @@ class ReducingState(AddingState):
         super().__init__(descriptor, table, context, ttl)
         self._reduce = descriptor.reduce
 
+    def add(self, value: Any) -> None:
+        """Reduce a value into the stored one; None clears on heap, is refused on RocksDB."""
+        super().add(value if value is None else self._normal(value))
+
     def get(self) -> Any:
         """The reduced value; None if nothing was added."""
         return self.table.get(self._key, self.namespace)
@@ -36,6 +40,10 @@ class ReducingState(AddingState):
         """`get` of each key, as an Arrow array of the state's type."""
         found = self.table.get_many(self.table.batch_of(keys), self.namespace)
         return found.visible(self._type)
+
+    def _given(self, values: Many) -> list[Any]:
+        column, has = as_column(self.table.layout.value, values)
+        return Cells(column, has, has, None).objects()
 
     def _added(self, there: Any, value: Any) -> Any:
         return value if there is None else self._reduce(there, value)
@@ -55,6 +63,7 @@ class TtlReducingState(TtlAddingState, ReducingState):
     def add(self, value: Any) -> None:
         """Reduce a value into the stored one; None renews the stored one."""
         self._ttl.on_access()
+        value = value if value is None else self._normal(value)
         key, namespace, table = self._key, self.namespace, self.table
         added = self._add(table.get(key, namespace), value)
         if added is None and table.refuses_null:

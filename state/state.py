@@ -36,6 +36,7 @@ class State(Generic[T]):
         self._context = context
         self._ttl = ttl
         self._type = descriptor.value_type
+        self._normal = table.layout.value.normal
 
     def set_current_namespace(self, namespace: Any) -> None:
         """Use this namespace from now on; None is the one of state without namespaces.

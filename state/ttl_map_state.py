@@ -26,6 +26,8 @@ class TtlMapState(MapState):
         """The entry's value; None if there is none, or if it has expired."""
         ttl = self._ttl
         ttl.on_access()
+        if user_key is not None:
+            user_key = self._normal_key(user_key)
         found = self.table.get(self._key, self.namespace, user_key)
         if found is None:
             return None
@@ -39,6 +41,8 @@ class TtlMapState(MapState):
     def contains(self, user_key: Any) -> bool:
         """Whether `get` would find an entry; counts as a read too."""
         self._ttl.on_access()
+        if user_key is not None:
+            user_key = self._normal_key(user_key)
         return self._seen((self._key, self.namespace, user_key), self.table.remove) is not None
 
     def _seen(self, entry: Entry, remove: Callable[[Any, Any, Any], None]) -> Stored:

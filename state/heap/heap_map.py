@@ -13,7 +13,6 @@ from idlestate.state.heap.entries import HeapEntries
 from idlestate.state.heap.frozen_rows import FrozenMaps
 from idlestate.state.heap.items_table import ItemsTable, Space
 from idlestate.state.key_batch import KeyBatch
-from idlestate.state.key_codec import holds_floats
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.table import MapTable, Removed
 
@@ -28,9 +27,6 @@ class HeapMapTable(ItemsTable, MapTable):
     def __init__(self, keys: KeyLayout, layout: ValueLayout) -> None:
         """An empty table."""
         super().__init__(keys, layout, HeapEntries(layout))
-        codec = layout.user_key
-        assert codec is not None
-        self._normal = codec.normal if holds_floats(codec.kind) else None
 
     def _map(self, key: Any, namespace: Any) -> dict[Any, Stored]:
         found: dict[Any, Stored] | None = self.found(key, namespace)
@@ -38,16 +34,12 @@ class HeapMapTable(ItemsTable, MapTable):
 
     def has(self, key: Any, namespace: Any, user_key: Any) -> bool:
         """Whether there is an entry, with or without a value."""
-        if self._normal is not None and user_key is not None:
-            user_key = self._normal(user_key)
         if (entries := self.in_dicts(key, namespace)) is not None:
             return user_key in entries
         return self._entry(key, namespace, user_key) != ABSENT
 
     def get(self, key: Any, namespace: Any, user_key: Any) -> Stored:
         """The entry's value; None if there is none."""
-        if self._normal is not None and user_key is not None:
-            user_key = self._normal(user_key)
         space = self._spaces.get(namespace)
         if space is not None and (entries := space.get(key)) is not None:
             return entries.get(user_key)
@@ -84,8 +76,6 @@ class HeapMapTable(ItemsTable, MapTable):
         """The map of a key without one entry; None if there is no map."""
         found: dict[Any, Stored] | None = self.mine(key, namespace)
         if found is not None:
-            if self._normal is not None and user_key is not None:
-                user_key = self._normal(user_key)
             found.pop(user_key, None)
         return found
 

@@ -5,6 +5,7 @@ import pytest
 from idlestate.state.runs import items_table
 
 BOTH_WAYS = {
+    "test_declared_types",
     "test_float_keys",
     "test_golden_edge_cases",
     "test_golden_state",

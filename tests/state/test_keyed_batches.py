@@ -11,18 +11,8 @@ from idlestate.retention.policy import FOREVER_MS, TimeDomain
 from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility
 from idlestate.state.backend_factory import open_backend
-from idlestate.state.descriptors import (
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    ValueStateDescriptor,
-)
-from idlestate.state.errors import (
-    NullValueError,
-    StateError,
-    StateMigrationError,
-    StateTypeError,
-)
+from idlestate.state.descriptors import MapStateDescriptor, ValueStateDescriptor
+from idlestate.state.errors import NullValueError, StateError, StateMigrationError
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of, raw_of
 
@@ -41,9 +31,6 @@ def backend(request, tmp_path):
     with open_backend(request.param, place, clock=clock) as opened:
         opened.clock = clock
         yield opened
-
-
-PAIR = pa.struct([("a", pa.string()), ("b", pa.int64())])
 
 
 def number_state(backend, ttl):
@@ -73,126 +60,6 @@ def test_expired_values_of_a_batch_are_shown_once(backend):
     assert state.get_many(["a", "a", "b"]).to_pylist() == [1, None, 2]
     assert state.get_many(["a", "b"]).to_pylist() == [None, None]
     assert backend.size("n") == 0
-
-
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
-@pytest.mark.parametrize(
-    ("kind", "good", "bad"),
-    [
-        (pa.int64(), 1, "two"),
-        (pa.int8(), 1, 128),
-        (pa.int64(), 1, 0.5),
-        (pa.string(), "one", 2),
-        (pa.binary(), b"one", "two"),
-        (pa.float64(), 1.5, "two"),
-        (PAIR, ("x", 1), ("x", "y")),
-        (PAIR, ("x", 1), "xy"),
-        (PAIR, ("x", 1), {"b": 1, "a": "x"}),
-        (pa.list_(pa.int64()), [1], ["two"]),
-        (pa.list_(PAIR), [("x", 1)], [("x", "y")]),
-        (pa.list_(pa.string()), ["x"], "xy"),
-        (pa.list_(pa.string()), ["x"], {"x": 1}),
-        (pa.list_(pa.int64()), [1], 1),
-    ],
-)
-def test_a_value_of_another_type_leaves_the_batch_unwritten(backend, kind, good, bad, ttl):
-    value = backend.get_state(ValueStateDescriptor(name="v", value_type=kind, ttl=ttl))
-    items = backend.get_state(ListStateDescriptor(name="l", value_type=kind, ttl=ttl))
-    entries = backend.get_state(
-        MapStateDescriptor(name="m", key_type=pa.string(), value_type=kind, ttl=ttl)
-    )
-    backend.set_current_key("a")
-    for call in (
-        lambda: value.put_many(["a", "b"], [good, bad]),
-        lambda: value.put_many([str(at) for at in range(40)], [good] * 39 + [bad]),
-        lambda: items.add_many(["a", "b"], [good, bad]),
-        lambda: entries.put_many(["a", "b"], ["x", "y"], [good, bad]),
-        lambda: value.update(bad),
-        lambda: items.add(bad),
-        lambda: items.add_all([good, bad]),
-        lambda: items.update([good, bad]),
-        lambda: entries.put("x", bad),
-        lambda: entries.put_all({"x": good, "y": bad}),
-    ):
-        with pytest.raises(StateTypeError):
-            call()
-    assert [backend.size(name) for name in "vlm"] == [0, 0, 0]
-
-
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
-def test_a_refused_value_leaves_the_stored_one(backend, ttl):
-    value = number_state(backend, ttl)
-    entries = backend.get_state(
-        MapStateDescriptor(name="m", key_type=pa.string(), value_type=PAIR, ttl=ttl)
-    )
-    reduced = backend.get_state(
-        ReducingStateDescriptor(
-            name="r", value_type=PAIR, reduce=lambda _, there: (there[0], "many"), ttl=ttl
-        )
-    )
-    backend.set_current_key("a")
-    value.update(1)
-    entries.put("x", ("x", 1))
-    reduced.add(("x", 1))
-    backend.commit()
-    calls = [
-        lambda: value.update("two"),
-        lambda: value.put_many(["b", "a"], [2, "two"]),
-        lambda: entries.put("x", ("x", "y")),
-        lambda: reduced.add(("x", 2)),
-        lambda: reduced.add_many(["b", "a"], [("x", 2), ("x", 3)]),
-    ]
-    if not ttl.enabled:  # with one, the value of an entry is not written
-        calls.append(lambda: setattr(next(entries.iterator()), "value", ("x", "y")))
-    for call in calls:
-        with pytest.raises(StateTypeError):
-            call()
-    backend.commit()
-    assert (value.value(), entries.get("x"), reduced.get()) == (1, ("x", 1), ("x", 1))
-    assert [backend.size(name) for name in "nmr"] == [1, 1, 1]
-
-
-@pytest.mark.parametrize("count", [1, 40])
-def test_structs_of_arrow_arrays_are_tuples_at_every_depth(backend, count):
-    kind = pa.struct([("at", pa.int64()), ("pairs", pa.list_(PAIR)), ("one", PAIR)])
-    each = {"at": 1, "pairs": [{"a": "x", "b": 1}, None], "one": {"a": None, "b": 2}}
-    rows = [each, {"at": None, "pairs": None, "one": None}, {"at": 2, "pairs": [], "one": None}]
-    state = backend.get_state(ValueStateDescriptor(name="s", value_type=kind))
-    keys = [f"key {number}" for number in range(3 * count)]
-    state.put_many(keys, pa.array(rows * count, kind))
-    assert state.get_many(keys).to_pylist() == rows * count
-    backend.set_current_key(keys[0])
-    assert state.value() == (1, [("x", 1), None], (None, 2))
-
-
-@pytest.mark.parametrize(
-    ("key_type", "good", "bad"),
-    [
-        (pa.string(), "a", 1),
-        (pa.int64(), -5, "a"),
-        (pa.int32(), 7, 2**31),
-        (pa.bool_(), True, "a"),
-        (pa.float64(), 0.5, "a"),
-        (pa.struct([("a", pa.string()), ("b", pa.int64())]), ("x", 1), ("x", "y")),
-    ],
-)
-@pytest.mark.parametrize("name", ["heap", "rocksdb", "runs"])
-def test_keys_have_the_declared_type(tmp_path, name, key_type, good, bad):
-    place = None if name == "heap" else tmp_path / "db"
-    with open_backend(name, place, key_type=key_type) as backend:
-        state = number_state(backend, TTL_DISABLED)
-        state.put_many([good], [1])
-        backend.set_current_key(good)
-        assert state.value() == 1
-        state.put_many(pa.array([good] * 20, key_type), range(20))
-        assert state.get_many([good]).to_pylist() == [19]
-        assert list(backend.keys("n")) == [good]
-        for wrong in (bad, None):
-            with pytest.raises(StateError):
-                state.put_many([good, wrong], [1, 2])
-            with pytest.raises(StateError):
-                backend.set_current_key(wrong)
-        assert state.value() == 19
 
 
 @pytest.mark.parametrize("kind", ["list", "reducing", "aggregating"])
