@@ -19,6 +19,7 @@ from idlestate.backends.runs.block_checksums import (
     data_bytes,
     read_table,
     wrong_blocks,
+    wrong_length,
 )
 from idlestate.backends.shards.shard_record import RunRef
 from idlestate.errors import DamagedStateError
@@ -71,8 +72,8 @@ class CheckedFile:
             DamagedStateError: it is not what was written.
         """
         self._held, self._ref, self._advice = held, ref, advice
-        if held.mapped.size != ref.bytes:
-            raise damaged(held.path, f"{held.mapped.size} of {ref.bytes} bytes", advice)
+        if length := wrong_length(held.mapped.size, ref.bytes):
+            raise damaged(held.path, length, advice)
         size = data_bytes(ref.bytes)
         self.data = held.mapped.slice(0, size)
         self._expected = self._table()

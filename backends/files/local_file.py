@@ -46,6 +46,8 @@ class LocalBytes:
 def map_unread(path: str) -> pa.Buffer:
     """A file as memory, of which nothing is read and, by touching a page, nothing around it."""
     with Path(path).open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return pa.py_buffer(b"")  # mmap takes no empty file
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     if hasattr(mmap, "MADV_RANDOM"):
         mapped.madvise(mmap.MADV_RANDOM)

@@ -11,7 +11,7 @@ from idlestate.backends.files.file_checked_on_read import Span, damaged, missing
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_cache import CacheEntry, LocalCache
 from idlestate.backends.files.local_file import read_spans
-from idlestate.backends.runs.block_checksums import BLOCK_BYTES
+from idlestate.backends.runs.block_checksums import BLOCK_BYTES, wrong_length
 from idlestate.backends.shards.shard_record import RunRef
 
 GAP_BYTES = 1 << 17
@@ -81,8 +81,8 @@ class FarBytes:
                 raise missing(self.path, self._ref) from error
             with self._store.told_plainly():
                 size = self._file.size()
-            if size != self._ref.bytes:
-                raise damaged(self.path, f"{size} of {self._ref.bytes} bytes")
+            if length := wrong_length(size, self._ref.bytes):
+                raise damaged(self.path, length)
         return self._file
 
     def _read(self, file: pa.NativeFile, span: Span) -> bytes:

@@ -103,6 +103,11 @@ def wrong_blocks(data: Buffer, first: int, expected: Checksums) -> list[int]:
     ]
 
 
+def wrong_length(found: int, expected: int) -> str | None:
+    """What is wrong with the length of a file; None if nothing is."""
+    return None if found == expected else f"{found} of {expected} bytes"
+
+
 def what_is_wrong(file: pa.Buffer, size: int, checksum: str) -> str | None:
     """What is wrong with a whole file; None if nothing is.
 
@@ -110,8 +115,8 @@ def what_is_wrong(file: pa.Buffer, size: int, checksum: str) -> str | None:
         file: the file.
         size, checksum: as in its reference.
     """
-    if file.size != size:
-        return f"is damaged: {file.size} of {size} bytes"
+    if length := wrong_length(file.size, size):
+        return f"is damaged: {length}"
     data = data_bytes(size)
     table = file.slice(data)
     if checksum_of(table) != checksum:

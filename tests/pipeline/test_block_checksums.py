@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.files.file_checked_on_read import CheckedFile
+from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_file import LocalBytes
 from idlestate.backends.runs.block_checksums import (
     BLOCK_BYTES,
@@ -75,12 +76,17 @@ def test_one_wrong_bit_anywhere_is_seen(large, at):
         need(opened(path, ref), 0, LARGE)
 
 
-@pytest.mark.parametrize("cut", [1, 8, BLOCK_BYTES])
+@pytest.mark.parametrize("cut", [1, 8, BLOCK_BYTES, None])
 def test_half_a_file_is_seen_at_once(large, cut):
     path, ref = large
-    path.write_bytes(path.read_bytes()[:-cut])
-    with pytest.raises(DamagedStateError, match=f"of {ref.bytes} bytes"):
+    file = path.read_bytes()
+    rest = len(file) - (cut or len(file))
+    path.write_bytes(file[:rest])
+    length = f"{rest} of {ref.bytes} bytes"
+    with pytest.raises(DamagedStateError, match=rf"is damaged \({length}\)"):
         opened(path, ref)
+    mapped = Folder(str(path.parent)).open(ref.name)
+    assert what_is_wrong(mapped, ref.bytes, ref.checksum) == f"is damaged: {length}"
 
 
 def test_damage_is_found_where_it_is_read_and_nowhere_else(large):
