@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from idlestate.config.plurals import counted
+from idlestate.service.system_errors import os_problem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -180,13 +181,15 @@ def repartition(checkpoint: Path, partitions: int) -> None:
 def session_on(checkpoint: Path) -> "Iterator[SparkSession]":
     """A Spark session; errors in it end the command with one line."""
     from idlestate.backends.files.folder import Folder
-    from idlestate.errors import IdlestateError, RefusedError
+    from idlestate.errors import IdlestateError
     from idlestate.pipeline.checkpoint.operator_layout import operators
 
     try:
         operators(Folder(str(checkpoint)))
-    except RefusedError as error:
+    except IdlestateError as error:
         fail(str(error))
+    except OSError as error:
+        fail(os_problem(error))
     # Imported late: Spark takes a second, and an invalid path should be reported at once.
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException

@@ -1,8 +1,14 @@
 """Errors of the operating system about a file or a connection, in words."""
 
+import re
+
+_ARROWS = re.compile(r"\. Detail: \[errno \d+\] ")
+"""What Arrow writes between what it could not do and the reason."""
+
 
 def os_problem(error: Exception) -> str:
-    """The file and what is wrong with it, without Python's error number."""
+    """The file and what is wrong with it, without an error number."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
-    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    problem = _ARROWS.sub(": ", error.strerror)
+    return f"{error.filename}: {problem}" if error.filename else problem

@@ -164,6 +164,17 @@ def test_a_refusal_is_one_plain_line(
     assert message in err
 
 
+@pytest.mark.parametrize(
+    "words", [["explain", "CHECKPOINT", "--key", "0"], ["state", "ls", "CHECKPOINT"]]
+)
+def test_a_folder_that_cannot_be_read_is_named_in_one_line(
+    tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / "idlestate").touch()
+    found, _, err = called(*(tmp_path if word == "CHECKPOINT" else word for word in words))
+    assert (found, err) == (1, f"Cannot list directory '{tmp_path}/idlestate': Not a directory\n")
+
+
 @pytest.mark.parametrize(("options", "share"), [([], 0.5), (["--allow-shrink"], 1.0)])
 def test_the_limit_of_a_change_is_lifted_for_one_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], share: float
