@@ -29,7 +29,7 @@ from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
 from idlestate.pipeline.pack import pack
 from idlestate.pipeline.shard_batch import advance

@@ -39,7 +39,7 @@ from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.shard_record import OPEN, ShardRecord
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.shard_batch import advance
 from idlestate.retention.policy import Policy
 

@@ -15,7 +15,7 @@ from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.stream_join import StreamJoin
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.changelog_unpacker import changelog_schema, unpacker
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.late_and_rejected_rows import RejectCode, failed_as_json
 from idlestate.pipeline.operator_spec import TIME, OperatorSpec
 from idlestate.pipeline.pack import CELL_TYPE, packer

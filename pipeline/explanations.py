@@ -16,7 +16,8 @@ from idlestate.backends.shards.key_facts import Explanation, KeyFacts, facts_of,
 from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.packet_codec import KeptPacketError
 from idlestate.errors import DamagedStateError, RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, operator_of, read_layout
+from idlestate.pipeline.checkpoint.operator_layout import operator_of, read_layout, spec_at
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.sidecar_attachment import link_of
@@ -84,7 +85,7 @@ def _in_checkpoint(
         with closing(link.connect(CONNECT_TIMEOUT_S)) as connection:
             found = _asked(connection, uid, key, settles=True)
         return replace(found, policy=in_force.policy, policy_version=in_force.version)
-    spec = layout.at(committed).spec()
+    spec = spec_at(checkpoint, uid, layout, committed)
     columns = _columns(uid, key, spec.keys)
     records = read_records(checkpoint, uid, layout, committed, spark)
     at = shard_of(columns, len(layout.shards))

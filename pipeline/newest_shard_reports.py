@@ -10,12 +10,8 @@ from idlestate.backends.files.spark_logs import reached_watermark_ms, read_batch
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.shard_totals import operator_figures
-from idlestate.pipeline.checkpoint.operator_layout import (
-    OperatorLayout,
-    PolicyJournal,
-    PolicyVersion,
-    read_layout,
-)
+from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, read_layout
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal, PolicyVersion
 from idlestate.pipeline.shard_report import ShardReport, report_of
 from idlestate.retention.policy import Policy
 

@@ -20,11 +20,8 @@ from idlestate.backends.shards.planned_removals import (
 from idlestate.backends.shards.stream_join import JOIN
 from idlestate.config.loading import Config, load_config
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import (
-    PolicyJournal,
-    operators,
-    read_layout,
-)
+from idlestate.pipeline.checkpoint.operator_layout import operators, read_layout, spec_at
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.sidecar_attachment import link_of
@@ -140,7 +137,7 @@ def plan_for(
         now_ms = reached_watermark_ms(checkpoint, committed)
     else:
         now_ms = max([now_ms, *(each.time_ms for each in records)])
-    runs, spec = runs_of(checkpoint, uid, layout), layout.at(committed).spec()
+    runs, spec = runs_of(checkpoint, uid, layout), spec_at(checkpoint, uid, layout, committed)
     parts = []
     for each in records:
         table = open_table(spec, each, RunFiles(runs, each.shard))

@@ -8,13 +8,14 @@ from idlestate.backends.files.spark_logs import clear_half_planned, newest_batch
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.definition_change import Takeover, compare_definitions, refused
 from idlestate.errors import RefusedError
+from idlestate.pipeline.checkpoint.operator_files import valid
 from idlestate.pipeline.checkpoint.operator_layout import (
     OperatorLayout,
-    PolicyJournal,
     layout_path,
     read_layout,
     write_layout,
 )
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.checkpoint.runs_owner import check_runs, claim_runs
 from idlestate.pipeline.checkpoint.source_log import forget_unplanned
@@ -99,7 +100,8 @@ def takeover(checkpoint: Folder, spec: OperatorSpec) -> Takeover:
     """
     kept = read_layout(checkpoint, spec.uid)
     asked = Definition.of(spec.table, spec.policy.time, spec.renamed)
-    found = compare_definitions(kept.at(_committed(checkpoint)), asked)
+    with valid(checkpoint, layout_path(spec.uid), "definitions"):
+        found = compare_definitions(kept.at(_committed(checkpoint)), asked)
     shards = len(kept.shards)
     places = (
         ("backend", kept.backend, spec.backend),

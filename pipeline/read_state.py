@@ -16,12 +16,13 @@ from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import DamagedStateError, IdlestateError, RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
-    PolicyJournal,
     layout_path,
     operator_of,
     read_layout,
     refuse_outside,
+    spec_at,
 )
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.checkpoint.spark_metadata import (
     operators_with_state,
@@ -77,7 +78,7 @@ def read_state(
     batch_id = committed_batch(folder, batch_id)
     states = read_shards(spark, checkpoint, uid, batch_id)
     policies = PolicyJournal(folder, uid).for_batch(batch_id).of_sides
-    spec = layout.at(batch_id).spec()
+    spec = spec_at(folder, uid, layout, batch_id)
     schema = next(rows_in_state(ShardTable.empty(spec), policies)).schema
     rows = [(state.encode(),) for state in states]
     values = spark.createDataFrame(rows, "value binary").repartition(max(1, len(rows)))

@@ -28,7 +28,7 @@ from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.changelog_unpacker import unpacked_cells
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.late_and_rejected_rows import failed_as_json
 from idlestate.pipeline.marked_table import marked_table
 from idlestate.pipeline.operator_checks import Columns, Marking, checked_operator

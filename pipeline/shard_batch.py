@@ -21,7 +21,7 @@ from idlestate.backends.shards.run_place import RunPlace
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.retention.policy import TimeDomain
 
 

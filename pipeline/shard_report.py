@@ -7,7 +7,7 @@ from typing import Any
 from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 
 OBSERVATION = "idlestate:"
 """Prefix of the observation with an operator's reports in Spark's progress."""

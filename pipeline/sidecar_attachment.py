@@ -11,7 +11,8 @@ from typing import Any
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import read_batch_times
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, read_layout
+from idlestate.pipeline.checkpoint.operator_layout import read_layout
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.private_sidecar import private_sidecar, sidecar_to_ask
 from idlestate.pipeline.shard_report import ShardReport, reported

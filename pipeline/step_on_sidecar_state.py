@@ -19,7 +19,7 @@ from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.row_counts import RowsByInput
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.shard_batch import advance
 from idlestate.sidecar.core.shard_tables import ShardTables

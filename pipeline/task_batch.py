@@ -17,7 +17,8 @@ from idlestate.backends.shards.input_watermarks import InputRecord, Inputs
 from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, PolicyVersion, read_layout
+from idlestate.pipeline.checkpoint.operator_layout import read_layout, spec_at
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal, PolicyVersion
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
 
 CHECKPOINT_PROPERTY = "idlestate.checkpoint"
@@ -73,7 +74,7 @@ def open_task_batch(
     in_force = PolicyJournal(checkpoint, uid).for_batch(times.batch_id)
     run_id = str(context.getLocalProperty("spark.jobGroup.id"))
     runs = runs_of(checkpoint, uid, layout)
-    table = layout.at(times.batch_id).spec(classes)
+    table = spec_at(checkpoint, uid, layout, times.batch_id, classes)
     retain_batches = layout.retain_batches
     batch = TaskBatch(times, table, layout.shards, in_force, retain_batches, runs, run_id)
     if not needs_inputs or not times.batch_id:

@@ -204,8 +204,10 @@ class Policy:
         expected = cls().to_json().keys()
         missing = sorted(expected - data.keys())
         unknown = sorted(str(name) for name in data.keys() - expected)
-        if missing or unknown:
-            raise SettingError(f"a policy lacks the fields {missing}, has the unknown {unknown}")
+        if missing:
+            raise SettingError(f"a policy lacks {', '.join(missing)}")
+        if unknown:
+            raise SettingError(f"a policy has the unknown {', '.join(unknown)}")
         fields = {name: value for name, value in data.items() if name != "version"}
         return cls(min_gap_ms=0, **fields)  # type: ignore[arg-type]  # __post_init__ checks every value
 

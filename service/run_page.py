@@ -13,7 +13,7 @@ from idlestate.metrics.key_answer import answer_of
 from idlestate.metrics.key_lookup_form import KeyAnswer
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.status_page import StatusPage, Subject
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
+from idlestate.pipeline.checkpoint.operator_layout import read_layout, spec_at
 from idlestate.pipeline.explanations import explain
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.sidecar.server.access_control import names_this_machine
@@ -67,13 +67,10 @@ class CheckpointKeys:
     def columns(self, uid: str) -> list[tuple[str, str]]:
         """See `KeyLookup`; of windows, their end is a column too."""
         try:
-            keys = (
-                read_layout(Folder(str(self._checkpoint)), uid)
-                .definitions[-1]
-                .definition.spec()
-                .keys
-            )
-        except (IdlestateError, OSError, ValueError):  # the first batch is still to come
+            checkpoint = Folder(str(self._checkpoint))
+            layout = read_layout(checkpoint, uid)
+            keys = spec_at(checkpoint, uid, layout, layout.definitions[-1].batch_id).keys
+        except (IdlestateError, OSError):  # the first batch is still to come
             return [(name, "") for name in self._key]
         return [(name, str(kind)) for name, kind in keys]
 

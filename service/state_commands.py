@@ -61,7 +61,8 @@ def stats(checkpoint: Path, uid: str | None) -> None:
     """
     with session_on(checkpoint) as spark:
         from idlestate.backends.files.folder import Folder
-        from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal, read_layout
+        from idlestate.pipeline.checkpoint.operator_layout import read_layout
+        from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
         from idlestate.pipeline.checkpoint.state_files import state_files
         from idlestate.pipeline.read_state import read_shards
 

@@ -13,10 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.backends.shards.json_fields import read_fields
 from idlestate.backends.shards.operator_kinds import kind_of, schema_of
 from idlestate.backends.shards.own_accumulator import Classes, read_blank
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
+from idlestate.retention.shown_values import show
 from idlestate.retention.windows import parse_window
 
 
@@ -49,6 +51,24 @@ class Definition:
     numbers: tuple[tuple[str, int], ...] = ()
     """Of other stored columns that a later start added: names and numbers, as in `TableSpec`."""
 
+    def __post_init__(self) -> None:
+        """Check what the types of the fields do not say.
+
+        Raises:
+            ValueError: there are no keys, the time domain is unknown, or the ids of aggregates
+                cannot be.
+        """
+        if not self.keys:
+            raise ValueError("keys must be at least one")
+        if self.time not in set(TimeDomain):
+            raise ValueError(f"time must be one of {', '.join(TimeDomain)}, not {show(self.time)}")
+        numbers = {number for _, _, number in self.aggregates}
+        if len(numbers) < len(self.aggregates) or any(each >= self.next_id for each in numbers):
+            raise ValueError(
+                f"aggregates: their ids must differ and be less than next_id, {self.next_id}, but "
+                f"are {sorted(number for _, _, number in self.aggregates)}"
+            )
+
     @classmethod
     def of(
         cls, spec: TableSpec, time: TimeDomain, renamed: Mapping[str, str] | None = None
@@ -77,8 +97,15 @@ class Definition:
         return replace(self, renamed=())
 
     def inputs(self) -> pa.Schema:
-        """The columns that keys, aggregates and order read."""
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
+        """The columns that keys, aggregates and order read.
+
+        Raises:
+            ValueError: the schema cannot be read.
+        """
+        try:
+            return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
+        except (ValueError, OSError) as error:
+            raise ValueError(f"schema is not an Arrow schema in base64: {error}") from error
 
     def spec(self, classes: Classes | None = None) -> TableSpec:
         """The spec of the table.
@@ -112,27 +139,6 @@ class Definition:
         """Read it back.
 
         Raises:
-            KeyError, TypeError, ValueError: something is missing or not valid.
+            FieldError: something is missing or not valid.
         """
-        aggregates = tuple(
-            (str(name), str(text), int(number)) for name, text, number in facts["aggregates"]
-        )
-        next_id = int(facts["next_id"])
-        numbers = {number for _, _, number in aggregates}
-        if len(numbers) < len(aggregates) or any(not 0 <= each < next_id for each in numbers):
-            raise ValueError(f"the ids of the aggregates are {sorted(numbers)}, below {next_id}")
-        return cls(
-            str(facts["kind"]),
-            TimeDomain(facts["time"]).value,
-            tuple(str(name) for name in facts["keys"]),
-            aggregates,
-            tuple(str(name) for name in facts["order"]),
-            str(facts["schema"]),
-            next_id,
-            tuple((str(new), str(old)) for new, old in facts["renamed"]),
-            str(facts.get("window", "")),
-            None if (ahead_ms := facts.get("shows_ahead_ms")) is None else int(ahead_ms),
-            bool(facts.get("in_order", False)),
-            tuple((str(name), str(written)) for name, written in facts.get("own", ())),
-            tuple((str(name), int(number)) for name, number in facts.get("numbers", ())),
-        )
+        return read_fields(cls, facts)

@@ -212,7 +212,10 @@ def read_blank(written: str) -> pa.RecordBatch:
     Raises:
         ValueError: it is none.
     """
-    return pa.ipc.open_stream(base64.b64decode(written)).read_next_batch()
+    try:
+        return pa.ipc.open_stream(base64.b64decode(written)).read_next_batch()
+    except (ValueError, OSError, StopIteration) as error:
+        raise ValueError(f"own is not an Arrow stream in base64: {error}") from error
 
 
 def _as(found: Any, kind: pa.DataType, rows: int) -> pa.Array:

@@ -149,13 +149,12 @@ class Declaration:
         """
         try:
             uid = check_name("uid", facts["uid"])
-            found = cls(uid, Definition.from_json(facts), int(facts["shards"]))
+            definition = {name: facts[name] for name in facts.keys() - {"uid", "shards"}}
+            found = cls(uid, Definition.from_json(definition), int(facts["shards"]))
         except (KeyError, TypeError, ValueError) as error:
             raise DoesNotFitError(f"a declaration cannot be read: {error!r}") from error
-        if not found.keys or not 1 <= found.shards <= MAX_SHARDS:
-            raise DoesNotFitError(
-                f"operator {found.uid!r}: it needs a key, and 1 to {MAX_SHARDS} shards"
-            )
+        if not 1 <= found.shards <= MAX_SHARDS:
+            raise DoesNotFitError(f"operator {found.uid!r}: it needs 1 to {MAX_SHARDS} shards")
         return found
 
 

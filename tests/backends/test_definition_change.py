@@ -245,7 +245,7 @@ def test_order_columns_may_widen() -> None:
 )
 def test_ids_that_cannot_be_are_not_believed(aggregates: list[list[object]]) -> None:
     facts = definition({"a": "count"}).to_json() | {"aggregates": aggregates}
-    with pytest.raises(ValueError, match="the ids of the aggregates"):
+    with pytest.raises(ValueError, match="aggregates: their ids must differ"):
         Definition.from_json(facts)
 
 

@@ -17,7 +17,7 @@ from idlestate.backends.shards.shard_record import RIGHT
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.backends.shards.stream_join import HOW, stream_join
-from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.retention.policy import Policy, TimeDomain
 from tests.backends.stream_join_rows import NO_POLICIES, TYPES, Row, rows_of, spec_of, steps_of
 

@@ -15,12 +15,8 @@ from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline.checkpoint.operator_layout import (
-    OperatorLayout,
-    PolicyJournal,
-    PolicyVersion,
-    write_layout,
-)
+from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, write_layout
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal, PolicyVersion
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.shard_batch import advance
 from idlestate.retention.policy import Policy, TimeDomain

@@ -299,24 +299,6 @@ def test_a_text_that_is_no_time_is_refused_with_an_example(zone: str | None, exa
             one_key([text], [("k", pa.timestamp("us", zone))])
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1", None])
-@pytest.mark.parametrize("name", ["layout.json", "policies.json"])
-def test_a_damaged_file_of_the_operator_is_named(
-    tmp_path: Path, name: str, content: str | None
-) -> None:
-    one_life(tmp_path, Rule(ttl_ms=40), [0])
-    file = tmp_path / "idlestate" / UID / name
-    if content is not None:
-        file.write_text(content)
-    elif name == "layout.json":
-        return  # without it there is no operator
-    else:
-        file.unlink()
-    for ask in (idlestate.explain, lambda key, path: idlestate.plan(Policy(), path, uid=key[0])):
-        with pytest.raises(DamagedStateError, match=f"{name} is damaged; restore it from a copy"):
-            ask([UID], tmp_path)
-
-
 def test_rows_that_another_version_left_waiting_are_named_with_checkpoint_and_operator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ from idlestate.backends.shards.stream_join import JoinWork
 from idlestate.metrics.families import DUE_WITHIN_MS
 from idlestate.metrics.key_age_figures import idle_ages, keys_due
 from idlestate.metrics.shard_totals import operator_figures
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.retain_harness import OperatorHarness
 from idlestate.pipeline.shard_batch import advance
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS

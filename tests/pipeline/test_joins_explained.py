@@ -23,12 +23,8 @@ from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.stream_join import JoinWork
 from idlestate.errors import RefusedError
 from idlestate.metrics.key_answer import answer_of
-from idlestate.pipeline.checkpoint.operator_layout import (
-    OperatorLayout,
-    PolicyJournal,
-    PolicyVersion,
-    write_layout,
-)
+from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, write_layout
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal, PolicyVersion
 from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.policy_plans import plan_for, refuse_shrink
 from idlestate.pipeline.shard_batch import advance

@@ -16,7 +16,7 @@ import idlestate
 from idlestate import KeyState, Policy
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import PolicyJournal
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from tests.patience import PATIENCE_S
 from tests.pipeline.clicks import (

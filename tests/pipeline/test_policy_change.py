@@ -15,11 +15,8 @@ from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.problems import ConfigError
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import (
-    OperatorLayout,
-    PolicyJournal,
-    write_layout,
-)
+from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, write_layout
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
 from idlestate.pipeline.task_batch import CHECKPOINT_PROPERTY, open_task_batch
 from idlestate.retention.policy import FOREVER_MS, TimeDomain

@@ -29,13 +29,8 @@ from idlestate.backends.shards.shard_record import OPEN, Dropped, RecordError, S
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import DamagedStateError, RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import (
-    OperatorLayout,
-    PolicyJournal,
-    PolicyVersion,
-    read_layout,
-    write_layout,
-)
+from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, read_layout, write_layout
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal, PolicyVersion
 from idlestate.pipeline.shard_batch import Advanced, advance
 from idlestate.pipeline.task_errors import marked, plain_message
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain

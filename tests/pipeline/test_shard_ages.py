@@ -9,7 +9,7 @@ from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards import key_ages
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.time_bins import KeyTimes
 from tests.pipeline.test_shard import packet, step

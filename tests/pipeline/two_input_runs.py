@@ -13,7 +13,7 @@ from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.row_counts import of_texts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.pipeline.changelog_unpacker import unpacked_cells
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.marked_table import marked_table
 from idlestate.pipeline.operator_checks import Marking
 from idlestate.pipeline.operator_spec import OperatorSpec

@@ -18,13 +18,8 @@ from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.growth_log import GrowthLog
 from idlestate.pipeline import session_metrics
-from idlestate.pipeline.checkpoint.operator_layout import (
-    OperatorLayout,
-    PolicyJournal,
-    PolicyVersion,
-    read_layout,
-    write_layout,
-)
+from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, read_layout, write_layout
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal, PolicyVersion
 from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.pipeline.shard_report import OBSERVATION, ShardReport, report_of
 from idlestate.retention.policy import Policy, TimeDomain

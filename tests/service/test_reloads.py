@@ -19,11 +19,8 @@ from idlestate.config.saved_file import SavedFile
 from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.reload_counts import ReloadCounts
-from idlestate.pipeline.checkpoint.operator_layout import (
-    OperatorLayout,
-    PolicyJournal,
-    write_layout,
-)
+from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, write_layout
+from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, reload
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy, TimeDomain

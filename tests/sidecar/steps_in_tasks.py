@@ -9,7 +9,7 @@ from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.batch_work import BatchWork
 from idlestate.backends.shards.row_counts import RowsByInput, total
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.shard_batch import Advanced
 from idlestate.pipeline.step_on_sidecar_state import StepOnSidecarState
 from idlestate.retention.policy import Policy, TimeDomain

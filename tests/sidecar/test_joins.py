@@ -30,7 +30,7 @@ from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.backends.shards.stream_join import JoinWork
-from idlestate.pipeline.checkpoint.operator_layout import PolicyVersion
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.retention.policy import Policies, TimeDomain
 from idlestate.sidecar.core import local_shard_work
 from idlestate.sidecar.core.operator import Operator
