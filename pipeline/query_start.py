@@ -11,6 +11,7 @@ from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_files import valid
 from idlestate.pipeline.checkpoint.operator_layout import (
     OperatorLayout,
+    held_operators,
     layout_path,
     read_layout,
     write_layout,
@@ -120,7 +121,7 @@ def check_owner(checkpoint: Folder, uid: str) -> None:
     """
     planned = newest_batch(checkpoint, "offsets")
     if planned is not None and not checkpoint.exists(layout_path(uid)):
-        held = ", ".join(checkpoint.names("idlestate")) or "none"
+        held = ", ".join(held_operators(checkpoint)) or "none"
         raise RefusedError(
             f"checkpoint {checkpoint} belongs to another query: it has run batch {planned} "
             f"without an operator {uid!r} (its operators: {held}); use a separate checkpoint for "

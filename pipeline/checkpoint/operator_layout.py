@@ -19,7 +19,7 @@ from idlestate.backends.shards.json_fields import read_fields
 from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_files import read_json, valid
+from idlestate.pipeline.checkpoint.operator_files import missing, read_json, valid
 from idlestate.pipeline.shard_partitions import shard_numbers
 from idlestate.retention.policy import TimeDomain
 
@@ -115,13 +115,30 @@ def layout_path(uid: str) -> str:
     return f"idlestate/{uid}/layout.json"
 
 
+def journal_path(uid: str) -> str:
+    """The path of an operator's policy journal in its checkpoint."""
+    return f"idlestate/{uid}/policies.json"
+
+
+def held_operators(checkpoint: Folder) -> list[str]:
+    """The operators of a checkpoint, by uid; none if it is not a checkpoint.
+
+    An operator is a folder with a layout or a policy journal. Others may have left other files.
+    """
+    return [
+        uid
+        for uid in checkpoint.names("idlestate")
+        if checkpoint.exists(layout_path(uid)) or checkpoint.exists(journal_path(uid))
+    ]
+
+
 def operators(checkpoint: Folder) -> list[str]:
     """The operators of a checkpoint, by uid.
 
     Raises:
         RefusedError: there is no such folder, it is not a checkpoint, or it has no operators.
     """
-    held = checkpoint.names("idlestate")
+    held = held_operators(checkpoint)
     if held:
         return held
     if not checkpoint.exists():
@@ -152,10 +169,12 @@ def read_layout(checkpoint: Folder, uid: str) -> OperatorLayout:
     """The layout of an operator.
 
     Raises:
-        RefusedError: there is none, or it has another format.
-        DamagedStateError: its file is damaged.
+        RefusedError: there is no such operator, or its layout has another format.
+        DamagedStateError: the file is damaged or missing.
     """
     if not checkpoint.exists(layout_path(uid)):
+        if checkpoint.exists(journal_path(uid)):
+            raise missing(checkpoint, layout_path(uid))
         raise RefusedError(
             f"checkpoint {checkpoint} holds no operator {uid!r}; "
             f"it holds {', '.join(operators(checkpoint))}"

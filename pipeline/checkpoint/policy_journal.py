@@ -12,6 +12,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import has_data, read_batch_times
 from idlestate.backends.shards.json_fields import FieldError, read_fields
 from idlestate.pipeline.checkpoint.operator_files import missing, read_json, valid
+from idlestate.pipeline.checkpoint.operator_layout import journal_path
 from idlestate.retention.policy import Policies, Policy, of_sides
 from idlestate.retention.setting_error import SettingError
 
@@ -84,7 +85,7 @@ class PolicyJournal:
             DamagedStateError: its file is damaged.
         """
         self._checkpoint = checkpoint
-        self._name = f"idlestate/{uid}/policies.json"
+        self._name = journal_path(uid)
         self.versions: list[PolicyVersion] = []
         if checkpoint.exists(self._name):
             entries = read_json(checkpoint, self._name)

@@ -17,7 +17,6 @@ from idlestate.config.plurals import counted
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import (
     OperatorLayout,
-    layout_path,
     operators,
     read_layout,
     refuse_outside,
@@ -98,7 +97,7 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
 
 
 def _layouts(folder: Folder) -> dict[str, OperatorLayout]:
-    uids = [uid for uid in operators(folder) if folder.exists(layout_path(uid))]
+    uids = operators(folder)
     for uid in uids:
         refuse_outside(folder, uid)
     return {uid: read_layout(folder, uid) for uid in uids}

@@ -6,13 +6,15 @@ import pytest
 
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import operator_of
+from idlestate.pipeline.checkpoint.operator_layout import operator_of, read_layout
 
 
 def checkpoint_of(folder: Path, *uids: str) -> Folder:
     (folder / "metadata").write_text("{}")
     for uid in uids:
-        (folder / "idlestate" / uid).mkdir(parents=True)
+        place = folder / "idlestate" / uid
+        place.mkdir(parents=True)
+        (place / "layout.json").touch()
     return Folder(str(folder))
 
 
@@ -27,6 +29,15 @@ def test_one_of_several_is_named(tmp_path: Path) -> None:
     assert operator_of(checkpoint, "b") == "b"
     with pytest.raises(RefusedError, match=r"holds 2 operators \(a, b\); pass the uid of one"):
         operator_of(checkpoint, None)
+
+
+def test_what_is_not_of_an_operator_is_not_counted_as_one(tmp_path: Path) -> None:
+    checkpoint = checkpoint_of(tmp_path, "a")
+    (tmp_path / "idlestate" / ".DS_Store").touch()
+    (tmp_path / "idlestate" / "stray").mkdir()
+    assert operator_of(checkpoint, None) == "a"
+    with pytest.raises(RefusedError, match=r"holds no operator 'stray'; it holds a$"):
+        read_layout(checkpoint, "stray")
 
 
 @pytest.mark.parametrize("uid", [None, "a"])

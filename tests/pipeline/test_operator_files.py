@@ -112,8 +112,9 @@ def test_a_file_that_is_not_json_is_named(checkpoint: Path, name: str, content: 
     assert str(found.value) == f"{file} is damaged (not valid JSON){ADVICE}"
 
 
-def test_a_missing_journal_is_called_missing(checkpoint: Path) -> None:
-    file = checkpoint / "idlestate" / UID / "policies.json"
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_called_missing(checkpoint: Path, name: str) -> None:
+    file = checkpoint / "idlestate" / UID / name
     file.unlink()
     with pytest.raises(DamagedStateError) as found:
         ask(checkpoint)

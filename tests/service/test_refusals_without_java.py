@@ -115,7 +115,9 @@ def test_a_checkpoint_of_another_query_is_refused_and_left_as_it_is(line):
     line.write()
     (line.checkpoint / "offsets").mkdir(parents=True)
     (line.checkpoint / "offsets" / "0").write_text("v1\n{}\n{}")
-    (line.checkpoint / "idlestate" / "another").mkdir(parents=True)
+    another = line.checkpoint / "idlestate" / "another"
+    another.mkdir(parents=True)
+    (another / "layout.json").touch()
     before = sorted(line.checkpoint.rglob("*"))
     assert_refused(line.run(), str(line.checkpoint), "another query", "'clicks'", "another")
     assert sorted(line.checkpoint.rglob("*")) == before
