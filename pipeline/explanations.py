@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
-from idlestate.backends.files.spark_logs import newest_batch, reached_watermark_ms
+from idlestate.backends.files.spark_logs import newest_committed, reached_watermark_ms
 from idlestate.backends.runs.table_schema import KeyColumns
 from idlestate.backends.shards.key_facts import Explanation, KeyFacts, facts_of, one_key, shard_of
 from idlestate.backends.shards.next_record import open_table
@@ -76,7 +76,7 @@ def _in_checkpoint(
 ) -> Explanation:
     uid = operator_of(checkpoint, uid)
     layout = read_layout(checkpoint, uid)
-    committed = newest_batch(checkpoint, "commits")
+    committed = newest_committed(checkpoint)
     if committed is None:
         raise RefusedError(f"checkpoint {checkpoint} has no committed batch yet")
     in_force = PolicyJournal(checkpoint, uid).for_batch(committed)

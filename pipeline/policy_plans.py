@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
-from idlestate.backends.files.spark_logs import newest_batch, reached_watermark_ms
+from idlestate.backends.files.spark_logs import newest_committed, reached_watermark_ms
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.planned_removals import (
@@ -129,7 +129,7 @@ def plan_for(
                 raise RefusedError(str(error)) from error
     newest = PolicyJournal(checkpoint, uid).newest
     before = newest.policy
-    committed = newest_batch(checkpoint, "commits")
+    committed = newest_committed(checkpoint)
     if committed is None:
         return plan_of_shards(uid, [], added_up([]), before, policy, now_ms)
     records = read_records(checkpoint, uid, layout, committed, spark)

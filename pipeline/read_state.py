@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
-from idlestate.backends.files.spark_logs import newest_batch
+from idlestate.backends.files.spark_logs import newest_committed
 from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.run_place import read_table
 from idlestate.backends.shards.shard_record import OPEN, RecordError, ShardRecord
@@ -109,7 +109,7 @@ def committed_batch(checkpoint: Folder, batch_id: int | None = None) -> int:
     Raises:
         RefusedError: there is none, or the given one is not committed.
     """
-    newest = newest_batch(checkpoint, "commits")
+    newest = newest_committed(checkpoint)
     if newest is None:
         raise RefusedError(f"checkpoint {checkpoint} has no committed batch yet")
     if batch_id is not None and not checkpoint.exists(f"commits/{batch_id}"):

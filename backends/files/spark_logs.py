@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from idlestate.backends.files.folder import Folder
-from idlestate.errors import RefusedError
+from idlestate.errors import DamagedStateError, RefusedError
 
 NO_WATERMARK_MS = -1
 REACHED = "reached_ms"
@@ -43,6 +43,23 @@ def newest_batch(checkpoint: Folder, log: str) -> int | None:
     """The highest batch in the log `offsets` or `commits`; None if it is empty."""
     numbers = [int(name) for name in checkpoint.names(log) if name.isdigit()]
     return max(numbers, default=None)
+
+
+def newest_committed(checkpoint: Folder) -> int | None:
+    """The newest committed batch; None before the first.
+
+    Raises:
+        DamagedStateError: a later batch was planned, so a commit is lost.
+    """
+    # In this order: a running query may commit and plan batches in between.
+    planned = newest_batch(checkpoint, "offsets")
+    committed = newest_batch(checkpoint, "commits")
+    if planned is not None and planned > (-1 if committed is None else committed) + 1:
+        raise DamagedStateError(
+            f"{checkpoint.shown(f'commits/{planned - 1}')} is missing, although batch {planned} "
+            "was planned after it; restore it from a copy of the checkpoint"
+        )
+    return committed
 
 
 def forget_entry(checkpoint: Folder, log: str, name: object) -> None:
@@ -119,7 +136,7 @@ def reached_watermark_ms(checkpoint: Folder, batch_id: int) -> int:
     name = f"commits/{batch_id}"
     with _as_written(checkpoint, name):
         _, commit, *_ = checkpoint.read(name).decode().splitlines()
-        reached_ms: int = json.loads(commit).get("nextBatchWatermarkMs", 0)
+        reached_ms: int = json.loads(commit)["nextBatchWatermarkMs"]
         return reached_ms
 
 
@@ -146,12 +163,22 @@ def _fields(offset: str) -> Set[str]:
 
 @contextmanager
 def _as_written(checkpoint: Folder, name: str) -> Iterator[None]:
-    """Wraps reading an entry. Sidecars use it too, so it does not import Spark."""
+    """Wraps reading an entry. Sidecars use it too, so it does not import Spark.
+
+    Raises:
+        DamagedStateError: the entry is not complete, as after a torn write.
+        RefusedError: it lacks a field, so another version of Spark may have written it.
+    """
     try:
         yield
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise DamagedStateError(
+            f"{checkpoint.shown(name)} is damaged (not an entry of Spark's log); restore it from a "
+            "copy of the checkpoint"
+        ) from error
+    except KeyError as error:
         raise RefusedError(
-            f"cannot read the entry of a batch in {name} of checkpoint {checkpoint}: "
+            f"cannot find {error} of a batch in {name} of checkpoint {checkpoint}: "
             "idlestate was written for Spark 4.1 to 4.3 as Apache publishes them; use one of "
             "these, or a version of idlestate that supports the one that wrote the checkpoint"
         ) from error

@@ -143,7 +143,7 @@ class Query:
         if self._draw.random() < 0.2:
             self._execute(batch_id, pairs, time_ms)
         t_ms = self._execute(batch_id, pairs, time_ms)
-        (self._commits / str(batch_id)).write_text("v1\n{}")
+        (self._commits / str(batch_id)).write_text('v1\n{"nextBatchWatermarkMs":0}')
         self.reference.batch_id = batch_id
         for key, value in sorted(pairs, key=lambda pair: pair[1] is None):
             self.reference.take(Record((key,), t_ms, {"v": value}, read=value is None))

@@ -209,6 +209,6 @@ def test_figures_are_those_behind_the_newest_commit(checkpoint: Folder, tmp_path
     link = start(checkpoint, "run-1", "unix:a")
     link.connect().call("open", {"uid": "counts", "attempt": ATTEMPT})
     (tmp_path / "checkpoint" / "commits").mkdir()
-    (tmp_path / "checkpoint" / "commits" / "7").write_text("v2\n{}")
+    (tmp_path / "checkpoint" / "commits" / "7").write_text('v2\n{"nextBatchWatermarkMs":0}')
     with pytest.raises(RefusedError, match="has committed batch 7"):
         reports_of(checkpoint, link, 7)

@@ -102,7 +102,9 @@ def test_another_query_begins_where_it_begins(tmp_path: Path) -> None:
     ("lines", "found"),
     [
         (["v2", json.dumps({"nextBatchWatermarkMs": 1234, "stateUniqueIds": {}})], 1234),
-        (["v1", "{}"], 0),
+        (["v1", json.dumps({"nextBatchWatermarkMs": 0})], 0),
+        (["v1", "{}"], None),
+        ([], None),
         (["v1"], None),
         (["v1", "[]"], None),
         (None, None),
