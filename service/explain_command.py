@@ -122,7 +122,7 @@ def _lines(found: "Explanation") -> list[str]:
     from idlestate.retention.policy_in_words import policy_in_brief
 
     facts = found.to_json()
-    key = ", ".join(f"{name}={value}" for name, value in facts["key"].items())
+    key = ", ".join(f"{name}={_shown(value)}" for name, value in facts["key"].items())
     lines = [f"{found.uid}, {key}: {key_in_words(found.facts, _moment)}"]
     for name in ("created_at", "written_at", "read_at", "armed_at", "last_access", "cleanup_at"):
         at_ms = facts[f"{name}_ms"]
@@ -154,6 +154,14 @@ def _lines(found: "Explanation") -> list[str]:
         lines.append(f"  right policy {policy_in_brief(found.right_policy)}")
     lines.append(f"  time         {_moment(found.now_ms)}")
     return lines
+
+
+def _shown(value: str | None) -> str:
+    """A value of a key on one line; in quotes if it could be taken for null or is not printable."""
+    if value is None:
+        return "null"
+    is_plain = value.isprintable() and value not in ("", "null")
+    return value if is_plain else json.dumps(value)
 
 
 def _moment(at_ms: int) -> str:

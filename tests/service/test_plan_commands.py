@@ -118,6 +118,26 @@ def test_a_null_key_is_asked_for_in_json(tmp_path: Path) -> None:
         assert (code, json.loads(out)["created_at_ms"]) == (0, 200)
 
 
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        (None, "null"),
+        ("null", '"null"'),
+        ("None", "None"),
+        ("", '""'),
+        ("é 1", "é 1"),
+        ("a\nb\x1b[31m", r'"a\nb\u001b[31m"'),
+    ],
+)
+def test_a_key_is_shown_on_one_line_and_null_as_null(
+    tmp_path: Path, key: str | None, shown: str
+) -> None:
+    case = make_case(Rule(ttl_ms=HOUR_MS), [[Record((key,), 100, ROW_VALUES[0])]], [0], "string")
+    make_checkpoint(tmp_path, case, 0)
+    _, out, _ = called("explain", tmp_path, "--key-json", json.dumps([key]))
+    assert out.startswith(f"law, k0={shown}: This key is in state until ")
+
+
 def test_a_key_that_is_gone_comes_with_the_time_and_the_reason(tmp_path: Path) -> None:
     one_life(tmp_path, Rule(ttl_ms=40), [0, 140])
     code, out, _ = called("explain", tmp_path, "--key", "0")
