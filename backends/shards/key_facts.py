@@ -124,7 +124,7 @@ def key_value(name: str, kind: pa.DataType, value: Any) -> pa.Array:
             value = value.encode(errors="surrogateescape")  # what a command line has in its place
         return pa.array([value], None if value is not None else kind).cast(kind)
     except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
-        problem = str(error)
+        problem = f"{show(value)} is not a value of this type"
         if isinstance(error, UnicodeError):
             problem = "the value is not valid UTF-8"
         elif is_text and pa.types.is_timestamp(kind):

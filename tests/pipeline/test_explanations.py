@@ -299,6 +299,26 @@ def test_a_text_that_is_no_time_is_refused_with_an_example(zone: str | None, exa
             one_key([text], [("k", pa.timestamp("us", zone))])
 
 
+@pytest.mark.parametrize(
+    ("value", "kind", "shown"),
+    [
+        ({"a": 1}, pa.string(), "a mapping"),
+        ([1], pa.string(), "a list"),
+        ("x\x1b[31m", pa.int64(), r'"x\u001b[31m"'),
+        (1.5, pa.int64(), "1.5"),
+        (10**30, pa.int64(), str(10**30)),
+    ],
+)
+def test_a_value_of_another_type_is_told_in_plain_words(
+    value: object, kind: pa.DataType, shown: str
+) -> None:
+    with pytest.raises(ValueError, match="key column k") as found:
+        one_key([value], [("k", kind)])
+    assert str(found.value) == (
+        f"key column k is of type {kind}: {shown} is not a value of this type"
+    )
+
+
 @pytest.mark.parametrize("content", ["", "v2\n", 'v2\n{"nextBatch', "v2\n[]", "\0" * 90])
 @pytest.mark.parametrize("log", ["commits", "offsets"])
 def test_an_entry_of_a_log_that_is_not_complete_is_damaged(
