@@ -16,7 +16,7 @@ from idlestate.service.click_stream import DEFAULT_EVENTS, DEFAULT_SEED, generat
 from idlestate.service.command_again import command_again
 from idlestate.service.explain_command import explain
 from idlestate.service.plan_command import plan
-from idlestate.service.sidecar_commands import clock, health, operator, shows_secrets
+from idlestate.service.sidecar_commands import clock, health, operator, refuse_unused, shows_secrets
 from idlestate.service.state_commands import state
 from idlestate.service.system_errors import os_problem
 
@@ -134,9 +134,7 @@ def run(
     chosen = _choose(config, uid, file)
     if picture is not None and picture.suffix not in (".svg", ".png"):
         _fail(f"--picture {picture}: the file must end in .svg or .png", USAGE)
-    given = [f"--{name.replace('_', '-')}" for name, value in secrets.items() if value]
-    if given and sidecar is None:
-        _fail(f"{given[0]} requires --sidecar ADDRESS", USAGE)
+    refuse_unused(secrets, sidecar)
     # Imported late: Spark takes a second, and an invalid file should be reported at once.
     from idlestate.errors import IdlestateError
     from idlestate.service.job import Job

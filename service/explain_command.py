@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from idlestate._without_pandas import without_pandas
-from idlestate.service.sidecar_commands import shows_secrets
+from idlestate.service.sidecar_commands import refuse_unused, shows_secrets
 from idlestate.service.system_errors import os_problem
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def explain(
         _fail("pass a CHECKPOINT, or --sidecar ADDRESS and --operator UID", USAGE)
     if bool(key) == (key_json is not None):
         _fail("pass either --key or --key-json", USAGE)
+    refuse_unused(secrets, sidecar)
     asked = key if key_json is None else _key_in(key_json)
     # Imported late: Arrow takes a while.
     from idlestate.errors import IdlestateError

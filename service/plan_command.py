@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from idlestate._without_pandas import without_pandas
-from idlestate.service.sidecar_commands import shows_secrets
+from idlestate.service.sidecar_commands import refuse_unused, shows_secrets
 from idlestate.service.system_errors import os_problem
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def plan(
     """
     if against is None and sidecar is None:
         _fail("pass --against CHECKPOINT or --sidecar ADDRESS", USAGE)
+    refuse_unused(secrets, sidecar)
     # Imported late: Arrow takes a while.
     from idlestate.errors import IdlestateError
     from idlestate.sidecar.protocol.connection import Address

@@ -5,7 +5,7 @@ import json
 import socket
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -18,6 +18,7 @@ from idlestate.service.system_errors import os_problem
 from idlestate.sidecar.protocol.certificates import take_authority, take_pair
 from idlestate.sidecar.protocol.token import read_token
 
+USAGE = 2
 _HEALTH_S = 3.0
 Command = Callable[..., Any]
 
@@ -32,6 +33,14 @@ def shows_secrets(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def refuse_unused(secrets: Mapping[str, str | None], sidecar: str | None) -> None:
+    """End a command that got options of an `Address`, but no address: it would not use them."""
+    given = [f"--{name.replace('_', '-')}" for name, value in secrets.items() if value]
+    if given and sidecar is None:
+        click.secho(f"{given[0]} requires --sidecar ADDRESS", fg="red", err=True)
+        sys.exit(USAGE)
 
 
 def _asks_sidecar(command: Command) -> Command:

@@ -155,6 +155,16 @@ def test_a_key_that_is_gone_comes_with_the_time_and_the_reason(tmp_path: Path) -
         (["plan", "FILE", "--against", "nowhere"], 1, "folder nowhere does not exist"),
         (["plan", "FILE", "--against", "CHECKPOINT", "--operator", "x"], 1, "holds no operator"),
         (["plan", "FILE", "--sidecar", "unix:/nowhere.sock"], 1, "/nowhere.sock"),
+        (
+            ["plan", "FILE", "--against", "CHECKPOINT", "--token-file", "x"],
+            2,
+            "--token-file requires --sidecar ADDRESS",
+        ),
+        (
+            ["explain", "CHECKPOINT", "--key", "0", "--ca-file", "x"],
+            2,
+            "--ca-file requires --sidecar ADDRESS",
+        ),
         (["explain", "--key", "0"], 2, "pass a CHECKPOINT, or --sidecar ADDRESS and"),
         (["explain", "nowhere", "--key", "0"], 1, "folder nowhere does not exist"),
         (["explain", "CHECKPOINT", "--key", "x"], 1, "key column k0 is of type int64"),
