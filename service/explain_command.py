@@ -109,12 +109,13 @@ def _explained(
 
         try:
             return explain_key(key, checkpoint, **where)
-        except UnrecordedError:
+        except UnrecordedError as error:
+            why = str(error)
             if checkpoint is None:
                 raise
     from idlestate.service.state_commands import session_on
 
-    with session_on(checkpoint) as spark:
+    with session_on(checkpoint, why) as spark:
         return explain_key(key, checkpoint, spark=spark, **where)
 
 

@@ -84,12 +84,13 @@ def _plans(
 
         try:
             return plan_of(file, against, uid=uid, sidecar=address)
-        except UnrecordedError:
+        except UnrecordedError as error:
+            why = str(error)
             if against is None:
                 raise
     from idlestate.service.state_commands import session_on
 
-    with session_on(against) as spark:
+    with session_on(against, why) as spark:
         return plan_of(file, against, uid=uid, sidecar=address, spark=spark)
 
 

@@ -3,10 +3,12 @@
 `ls`, `stats` and `verify` also work while it runs: they read committed batches.
 """
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -39,10 +41,11 @@ def ls(checkpoint: Path, uid: str | None) -> None:
     Example:
       idlestate state ls build/checkpoint
     """
+    name = _operator(checkpoint, uid)
     with session_on(checkpoint) as spark:
         from idlestate.pipeline.checkpoint.state_files import state_files
 
-        files = state_files(spark, str(checkpoint), _operator(checkpoint, uid))
+        files = state_files(spark, str(checkpoint), name)
     newest = files.batches[-1]
     for file in files.of_batch(newest):
         click.echo(f"{file.ref.bytes:>14,} B {file.ref.rows:>12,} rows  {file.path}")
@@ -59,6 +62,7 @@ def stats(checkpoint: Path, uid: str | None) -> None:
     Example:
       idlestate state stats build/checkpoint
     """
+    name = _operator(checkpoint, uid)
     with session_on(checkpoint) as spark:
         from idlestate.backends.files.folder import Folder
         from idlestate.pipeline.checkpoint.operator_layout import read_layout
@@ -66,7 +70,6 @@ def stats(checkpoint: Path, uid: str | None) -> None:
         from idlestate.pipeline.checkpoint.state_files import state_files
         from idlestate.pipeline.read_state import read_shards
 
-        name = _operator(checkpoint, uid)
         folder = Folder(str(checkpoint))
         files = state_files(spark, str(checkpoint), name)
         newest = files.batches[-1]
@@ -101,10 +104,11 @@ def verify(checkpoint: Path, uid: str | None) -> None:
     Example:
       idlestate state verify build/checkpoint
     """
+    name = _operator(checkpoint, uid)
     with session_on(checkpoint) as spark:
         from idlestate.pipeline.checkpoint.state_files import damages, state_files
 
-        files = state_files(spark, str(checkpoint), _operator(checkpoint, uid))
+        files = state_files(spark, str(checkpoint), name)
         damaged = damages(list(files.named))
     for orphan in files.orphans:
         click.echo(f"{orphan}: not used by any batch; a later batch removes it")
@@ -131,7 +135,7 @@ def verify(checkpoint: Path, uid: str | None) -> None:
 
 @state.command()
 @_checkpoint
-@click.option("--to", type=int, required=True, help="Batch to go back to.")
+@click.option("--to", type=click.IntRange(0), required=True, help="Batch to go back to.")
 def rollback(checkpoint: Path, to: int) -> None:
     """Go back to an earlier batch. Stop the query first.
 
@@ -179,18 +183,19 @@ def repartition(checkpoint: Path, partitions: int) -> None:
 
 
 @contextmanager
-def session_on(checkpoint: Path) -> "Iterator[SparkSession]":
-    """A Spark session; errors in it end the command with one line."""
+def session_on(checkpoint: Path, why: str = "") -> "Iterator[SparkSession]":
+    """A Spark session; errors in it end the command with one line.
+
+    Args:
+        checkpoint: a checkpoint with operators, beside which Spark logs.
+        why: the reason for which a command that may do without Spark needs it.
+    """
     from idlestate.backends.files.folder import Folder
-    from idlestate.errors import IdlestateError
+    from idlestate.errors import IdlestateError, RefusedError
     from idlestate.pipeline.checkpoint.operator_layout import operators
 
-    try:
+    with _told_in_a_line():
         operators(Folder(str(checkpoint)))
-    except IdlestateError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(os_problem(error))
     # Imported late: Spark takes a second, and an invalid path should be reported at once.
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -198,9 +203,12 @@ def session_on(checkpoint: Path) -> "Iterator[SparkSession]":
     from idlestate.service.spark_errors import plain_error
     from idlestate.service.spark_session import start_spark
 
-    log = checkpoint.absolute().parent / f"{checkpoint.name}.spark.log"
+    log = _spark_log(checkpoint)
     try:
-        spark = start_spark(None, log)
+        try:
+            spark = start_spark(None, log)
+        except RefusedError as error:
+            fail(f"{error}; Spark is needed because of {why}" if why else str(error))
         try:
             yield spark
         finally:
@@ -212,10 +220,32 @@ def session_on(checkpoint: Path) -> "Iterator[SparkSession]":
 
 
 def _operator(checkpoint: Path, uid: str | None) -> str:
+    """The operator that a command is about; checked before Spark starts, which takes seconds."""
     from idlestate.backends.files.folder import Folder
-    from idlestate.pipeline.checkpoint.operator_layout import operator_of
+    from idlestate.pipeline.checkpoint.operator_layout import operator_of, read_layout
 
-    return operator_of(Folder(str(checkpoint)), uid)
+    with _told_in_a_line():
+        name = operator_of(Folder(str(checkpoint)), uid)
+        read_layout(Folder(str(checkpoint)), name)
+        return name
+
+
+def _spark_log(checkpoint: Path) -> Path:
+    """Beside the checkpoint, or in a temporary folder if nothing can be written there."""
+    beside, name = checkpoint.absolute().parent, f"{checkpoint.name}.spark.log"
+    return (beside if os.access(beside, os.W_OK) else Path(mkdtemp(prefix="idlestate-"))) / name
+
+
+@contextmanager
+def _told_in_a_line() -> "Iterator[None]":
+    from idlestate.errors import IdlestateError
+
+    try:
+        yield
+    except IdlestateError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(os_problem(error))
 
 
 def _batches(first: int, last: int) -> str:
