@@ -28,6 +28,8 @@ from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.sweeps import Sweeps
 from idlestate.backends.runs.sweeps import since as since_run
 
+SEGMENT_BYTES = 1 << 28
+"""Bytes of rows that are gathered at once: an Arrow array of texts cannot hold 2 GB."""
 Ints = npt.NDArray[np.int64]
 
 
@@ -44,6 +46,8 @@ class MergePolicy:
         floor_rows: below so many rows space is of no concern.
         most_runs: no table has more runs.
         segment_rows: rows of a segment, about.
+        segment_bytes: bytes of a segment, about, if that is fewer rows; also bytes of rows that
+            leave the table, of those that are gathered at once.
         turns: one batch in so many is a table's turn. In it the table is also written anew when
             its due index goes by an older policy.
         stagger: 0 to 1, another one per shard: decides which batches are its turn, and raises
@@ -56,6 +60,7 @@ class MergePolicy:
     floor_rows: int = 1024
     most_runs: int = 6
     segment_rows: int = 262_144
+    segment_bytes: int = SEGMENT_BYTES
     turns: int = 16
     stagger: float = 0.0
 
@@ -106,6 +111,7 @@ def merged(
     closed: Sequence[Ints],
     fresh: Rows,
     segment_rows: int,
+    segment_bytes: int,
     *,
     keep_tombstones: bool,
     since: int | None = None,
@@ -118,7 +124,8 @@ def merged(
         sweeps: the history before this batch.
         closed: per run the rows that this batch replaced or closed.
         fresh: the batch's rows, in order of hash.
-        segment_rows: equal hashes stay together, however many there are.
+        segment_rows, segment_bytes: as in `MergePolicy`; equal hashes stay together, however many
+            there are.
         keep_tombstones: False when nothing older remains.
         since, upto: of the runs only rows with hashes from the one to the other count; None: all.
     """
@@ -129,19 +136,14 @@ def merged(
     is_fresh = np.ones(len(fresh), dtype=bool) if keep_tombstones else ~fresh.are_tombstones
     fresh = fresh.take(is_fresh)
     cuts = _cuts(runs, kept, fresh, segment_rows)
-    places = [[0, *np.searchsorted(rows, run.stored.first_at_least(cuts)).tolist(), len(rows)]
-              for run, rows in zip(runs, kept, strict=True)]  # fmt: skip
+    parts = [_Kept(run, rows) for run, rows in zip(runs, kept, strict=True)]
+    places = [[0, *part.first_at_least(cuts).tolist(), None] for part in parts]
     of_fresh = [0, *np.searchsorted(fresh.hashes, cuts).tolist(), len(fresh)]
     for at in range(len(cuts) + 1):
-        pieces = [
-            run.take(rows[place[at] : place[at + 1]], keys=True)
-            for run, rows, place in zip(runs, kept, places, strict=True)
-            if place[at] < place[at + 1]
+        some = [
+            part.slice(place[at], place[at + 1]) for part, place in zip(parts, places, strict=True)
         ]
-        if of_fresh[at] < of_fresh[at + 1]:
-            pieces.append(fresh.slice(of_fresh[at], of_fresh[at + 1]))
-        if pieces:
-            yield _in_order(pieces)
+        yield from _segments(some, fresh.slice(of_fresh[at], of_fresh[at + 1]), segment_bytes)
 
 
 def open_positions(
@@ -158,6 +160,55 @@ def open_positions(
     spans = [_span(run, None, upto) for run in runs]
     none = [np.zeros(0, dtype=np.int64)] * len(runs)
     return _kept(runs, spans, sweeps, none, nothing, keep_tombstones=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Rows of a run that count, in order of hash."""
+
+    run: Run
+    rows: Ints
+
+    @property
+    def nbytes(self) -> int:
+        """Their bytes, with those of rows between them."""
+        return self.run.stored.nbytes(int(self.rows[0]), int(self.rows[-1]) + 1)
+
+    @property
+    def edges(self) -> Ints:
+        """The lowest and the highest hash."""
+        return self.run.stored.hashes_at(self.rows[[0, -1]])
+
+    def first_at_least(self, hashes: Ints) -> Ints:
+        """For each hash, ascending, the first row with it or a higher one."""
+        return np.searchsorted(self.rows, self.run.stored.first_at_least(hashes))
+
+    def slice(self, begin: int, stop: int | None) -> "_Kept":
+        """The rows begin..stop (None: to the end)."""
+        return _Kept(self.run, self.rows[begin:stop])
+
+
+def _segments(kept: Sequence[_Kept], fresh: Rows, segment_bytes: int) -> Iterator[Rows]:
+    """All of these rows, halved by hash until each part is small enough."""
+    kept = [part for part in kept if len(part.rows)]
+    size = fresh.nbytes + sum(part.nbytes for part in kept)
+    if size > segment_bytes:
+        hashes = np.concatenate([fresh.hashes, *(part.edges for part in kept)])
+        low, high = int(hashes.min()), int(hashes.max())
+        if low < high:
+            middle = np.array([(low + high + 1) // 2])
+            place = int(np.searchsorted(fresh.hashes, middle)[0])
+            places = [int(part.first_at_least(middle)[0]) for part in kept]
+            parts = list(zip(kept, places, strict=True))
+            below, above = fresh.slice(0, place), fresh.slice(place, len(fresh))
+            yield from _segments([part.slice(0, at) for part, at in parts], below, segment_bytes)
+            yield from _segments([part.slice(at, None) for part, at in parts], above, segment_bytes)
+            return
+    pieces = [part.run.take(part.rows, keys=True) for part in kept]
+    if len(fresh):
+        pieces.append(fresh)
+    if pieces:
+        yield _in_order(pieces)
 
 
 def _in_order(pieces: Sequence[Rows]) -> Rows:

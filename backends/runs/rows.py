@@ -42,6 +42,11 @@ class Rows:
         return len(self.hashes)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the keys and the payload."""
+        return sum(field.nbytes for field in (*self.keys, *self.payload))
+
+    @property
     def are_tombstones(self) -> Flags:
         """Which rows only say that the key is gone."""
         found: Flags = self.lives.written_at_ms == NEVER_MS

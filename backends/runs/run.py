@@ -120,7 +120,7 @@ class Run:
 
         Positions ascend, but keys of one hash may come in any order.
         """
-        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and bool(np.all(np.diff(rows) == 1)):
+        if _are_adjacent(rows):
             return self.slice(int(rows[0]), int(rows[-1]) + 1, keys=keys)
         records, text = self.stored.at(rows)
         return self._read(records, text, keys=keys)
@@ -134,6 +134,15 @@ class Run:
         """The hashes and keys of the rows begin..stop, a segment at a time."""
         for records, text in self.stored.portions(begin, stop):
             yield records["hash"], self.stored.layout.columns(records, self._keys, text)
+
+    def keys_at(self, rows: Ints) -> Iterator[tuple[Ints, list[pa.Array]]]:
+        """The hashes and keys of the rows at these positions, which ascend, a segment at a time."""
+        for some in np.split(rows, np.searchsorted(rows, self.stored.starts[1:-1])):
+            if _are_adjacent(some):
+                yield from self.keys_in_portions(int(some[0]), int(some[-1]) + 1)
+            elif len(some):
+                records, text = self.stored.at(some)
+                yield records["hash"], self.stored.layout.columns(records, self._keys, text)
 
     def are_tombstones(self, begin: int, stop: int) -> npt.NDArray[np.bool_]:
         """Which of the rows begin..stop only say that the key is gone."""
@@ -160,7 +169,7 @@ class Run:
         rows = self._real_rows() if after_ms is None else self._due.between(after_ms, upto_ms)
         if not len(rows):
             return rows
-        lives = self._lives(rows)
+        lives = self.lives_at(rows)
         is_over = is_due(lives.due_ms(policy), upto_ms)
         is_over &= ~are_swept(sweeps, lives)
         return rows if is_over.all() else rows[is_over]
@@ -172,13 +181,13 @@ class Run:
         """
         after_ms = self._indexed_after_ms(policy, sweeps)
         if after_ms is None:
-            lives = self._lives(self._real_rows())
+            lives = self.lives_at(self._real_rows())
             open_ms = lives.due_ms(policy)[~are_swept(sweeps, lives)]
             return int(open_ms.min(initial=FOREVER_MS))
         rows, next_ms = self._due.following(after_ms)
         if not len(rows):
             return next_ms
-        deadlines_ms = self._lives(rows).due_ms(policy)
+        deadlines_ms = self.lives_at(rows).due_ms(policy)
         return int(deadlines_ms[deadlines_ms > after_ms].min(initial=next_ms))
 
     def _indexed_after_ms(self, policy: Policy, sweeps: Sweeps) -> int | None:
@@ -197,7 +206,8 @@ class Run:
         every = Lives.joined([self.stored.layout.lives(records) for records, _ in portions])
         return every if len(rows) == len(every) else every.take(rows - begin)
 
-    def _lives(self, rows: Ints) -> Lives:
+    def lives_at(self, rows: Ints) -> Lives:
+        """The same for rows that may be few and far between."""
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             return self.lives(rows)
         return self.stored.layout.lives(self.stored.at(rows)[0])
@@ -244,3 +254,10 @@ class Run:
             np.concatenate(fences),
             np.concatenate(places),
         )
+
+
+def _are_adjacent(rows: Ints) -> bool:
+    """Whether these are rows, each behind the one before."""
+    if not len(rows) or rows[-1] - rows[0] != len(rows) - 1:
+        return False
+    return bool(np.all(np.diff(rows) == 1))

@@ -105,13 +105,39 @@ class StoredRows:
 
         return records, text
 
+    def sizes(self, rows: Ints) -> Ints:
+        """The bytes of each of some rows, with its texts."""
+        at = rows + self._shift(rows)
+        if self.layout.texts:
+            self._need(at, at + 2)
+        found = np.full(len(rows), self.layout.dtype.itemsize, dtype=np.int64)
+        for name in self.layout.texts:
+            places = self._records[name]
+            found += places[at + 1]
+            found -= places[at]
+        return found
+
+    def nbytes(self, begin: int, stop: int) -> int:
+        """The bytes of the rows begin..stop, with their texts."""
+        found = (stop - begin) * self.layout.dtype.itemsize
+        for _, at, end in self._pieces(begin, stop):
+            for name in self.layout.texts:
+                places = self._records[name]
+                found += int(places[end]) - int(places[at])
+        return found
+
     def portions(self, begin: int, stop: int) -> Iterator[tuple[Records, Text]]:
         """The records of the rows begin..stop, a segment at a time, and how texts are read."""
+        for segment, at, end in self._pieces(begin, stop):
+            yield self._portion(segment, at, end)
+
+    def _pieces(self, begin: int, stop: int) -> Iterator[tuple[SegmentIndex, int, int]]:
+        """Of each segment that has some of the rows begin..stop, the places of their records."""
         for segment, start in zip(self.segments, self.starts.tolist(), strict=False):
             first, end = max(begin, start), min(stop, start + segment.rows)
             if first < end:
                 at = segment.begin // self.layout.dtype.itemsize + first - start
-                yield self._portion(segment, at, at + end - first)
+                yield segment, at, at + end - first
 
     def _portion(self, segment: SegmentIndex, at: int, end: int) -> tuple[Records, Text]:
         more = bool(self.layout.texts)

@@ -6,7 +6,7 @@ oldest and the first row found counts. Which rows ended is remembered as sweeps,
 (`backends.sweeps`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from idlestate.backends.runs.byte_arrays import spread
-from idlestate.backends.runs.compaction import MergePolicy, merged, open_positions
+from idlestate.backends.runs.compaction import SEGMENT_BYTES, MergePolicy, merged, open_positions
 from idlestate.backends.runs.keys import Keys, take_keys
 from idlestate.backends.runs.row_layout import extras_of
 from idlestate.backends.runs.rows import Rows
@@ -27,8 +27,6 @@ from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS
 
-_FIRST_LOOK_MS, _WIDER = 1_000, 16
-"""How far beyond the next end the first deadline is looked for at first, and then each time."""
 LOWEST_HASH = -(1 << 63)
 Ints = npt.NDArray[np.int64]
 
@@ -84,7 +82,7 @@ class Runs:
                 continue
             rows = run.take(places, keys=True)
             newer = () if self.schema.is_log else self.runs[at + 1 :]
-            counts = ~rows.are_tombstones & ~_shadowed(rows, newer)
+            counts = ~rows.are_tombstones & ~_shadowed([(rows.hashes, rows.keys)], newer)
             found.append(places[counts] + start)
             parts.append(rows.take(counts))
         return np.concatenate(found), Rows.gathered(parts)
@@ -119,7 +117,7 @@ class Runs:
             if len(rows) and len(besides):
                 rows = rows[~np.isin(rows + start, besides)]
             if len(rows) and at + 1 < len(self.runs) and not self.schema.is_log:
-                rows = rows[~_shadowed(run.take(rows, keys=True), self.runs[at + 1 :])]
+                rows = rows[~_shadowed(run.keys_at(rows), self.runs[at + 1 :])]
             found.append(rows + start)
         return np.concatenate(found)
 
@@ -129,29 +127,16 @@ class Runs:
             return FOREVER_MS
         return min(run.next_end_ms(policy, since(self.sweeps, run.batch_id)) for run in self.runs)
 
-    def first_end_ms(self, policy: Policy, upto_ms: int) -> int | None:
-        """The first deadline of an open life, exactly; None when none ends at or before `upto_ms`.
-
-        It costs as much as a sweep of what ended shortly after that deadline.
-        """
-        begin_ms, width_ms = self.next_end_ms(policy), _FIRST_LOOK_MS
-        while begin_ms <= upto_ms:
-            reach_ms = min(begin_ms + width_ms, upto_ms)
-            due = self.due(policy, reach_ms, np.zeros(0, dtype=np.int64))
-            if len(due):
-                return int(self.take(due, keys=False).lives.due_ms(policy).min())
-            if reach_ms == upto_ms:
-                break
-            width_ms *= _WIDER
-        return None
-
-    def open_rows(self, since: int, most_rows: int) -> tuple[Rows, int | None]:
+    def open_rows(
+        self, since: int, most_rows: int, most_bytes: int = SEGMENT_BYTES
+    ) -> tuple[Rows, int | None]:
         """Some open lives in order of hash, and the hash to go on from; None: there are no more.
 
         Args:
             since: the lowest hash; `LOWEST_HASH` at first.
             most_rows: rows that are looked at, closed ones too. Equal hashes stay together, however
                 many there are.
+            most_bytes: fewer rows are returned if they are larger.
         """
         nothing = Rows.empty(self.schema)
         for run in self.runs:
@@ -169,12 +154,16 @@ class Runs:
             none,
             nothing,
             size,
+            most_bytes,
             keep_tombstones=False,
             since=since,
             upto=upto,
         )
+        rows, further = next(found, nothing), next(found, None)
+        if further is not None:
+            return rows, int(further.hashes[0])
         is_last = all(run.last <= upto for run in self.runs)
-        return next(found, nothing), None if is_last else upto + 1
+        return rows, None if is_last else upto + 1
 
     def open_lives(self, share: float | None = None) -> Lives:
         """The times of open lives.
@@ -286,6 +275,7 @@ class Next:
             closed[stay:],
             fresh,
             self.merge.segment_rows,
+            self.merge.segment_bytes,
             keep_tombstones=stay > 0,
         ):
             yield Segment.of(rows, extras, self.policy, with_filter=with_filter)
@@ -332,14 +322,18 @@ class Next:
                 lives = Lives(never, never, never, never)
                 tombs = Rows(hashes[over], take_keys(keys, over), lives, blank)
                 tombs = tombs.take(staying.look_up(tombs.hashes, tombs.keys)[0] >= 0)
-                parts.append(tombs.take(~_shadowed(tombs, taken[at + 1 :])))
+                is_shadowed = _shadowed([(tombs.hashes, tombs.keys)], taken[at + 1 :])
+                parts.append(tombs.take(~is_shadowed))
         every = np.concatenate([part.hashes for part in parts])
         return Rows.gathered(parts, np.argsort(every, kind="stable"))
 
 
-def _shadowed(rows: Rows, newer: Sequence[Run]) -> npt.NDArray[np.bool_]:
-    """Which of the rows, in order of hash, have their key in a newer run."""
-    found = np.zeros(len(rows), dtype=bool)
-    for run in newer:
-        found |= run.look_up(rows.hashes, rows.keys) >= 0
-    return found
+def _shadowed(parts: Iterable[tuple[Ints, Keys]], newer: Sequence[Run]) -> npt.NDArray[np.bool_]:
+    """Which keys are in a newer run; of each part the hashes, in order, and the keys."""
+    found = [np.zeros(0, dtype=bool)]
+    for hashes, keys in parts:
+        is_in = np.zeros(len(hashes), dtype=bool)
+        for run in newer:
+            is_in |= run.look_up(hashes, keys) >= 0
+        found.append(is_in)
+    return np.concatenate(found)

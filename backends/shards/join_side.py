@@ -6,6 +6,7 @@ come (`wakes`). It is written once. That it has found a match later on is a row 
 which ends when it does; so rows are not rewritten, and a sweep removes both without a write.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow as pa
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.fields import Field, join, take
 from idlestate.backends.runs.keys import are_equal, take_keys
+from idlestate.backends.runs.leaving_rows import lives_of, portions
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.sweeps import timed
 from idlestate.backends.runs.table_runs import Next, Runs
@@ -107,14 +109,17 @@ class JoinSide:
         """Positions of the rows in state that end now."""
         return self.runs.due(self.policy, sweep_at_ms, _NONE)
 
-    def unmatched(self, is_matched: Flags, due: Ints, sweep_at_ms: int | None) -> Loose:
-        """The rows that end now without a match: those in state, and new ones."""
-        ended = self.runs.take(due)
-        ended = ended.take(~self._are_marked(ended))
+    def unmatched(
+        self, is_matched: Flags, due: Ints, sweep_at_ms: int | None, most_bytes: int
+    ) -> Iterator[Loose]:
+        """The rows that end now without a match: those in state, about so many bytes at a time, and
+        new ones.
+        """
+        for ended in portions(self.runs, due, most_bytes):
+            rows = ended.take(~self._are_marked(ended))
+            yield Loose(rows.keys, rows.payload[1:])
         gone = self.fresh.take(~is_matched[self.rows.stored :] & self._are_over(sweep_at_ms))
-        columns = zip(ended.payload[1:], gone.payload, strict=True)
-        keys = zip(ended.keys, gone.keys, strict=True)
-        return Loose([join(each) for each in keys], [join(each) for each in columns])
+        yield Loose(gone.keys, gone.payload)
 
     def following(
         self,
@@ -160,7 +165,7 @@ class JoinSide:
 
     def reasons(self, due: Ints) -> Ints:
         """Of the rows that end now the number of each `Reason`."""
-        lives = self.runs.take(due, keys=False).lives
+        lives = lives_of(self.runs, due)
         ends = lives.ends(self.policy)
         by_policy = ends.deadline_ms <= np.asarray(lives.with_wakes.wakes_at_ms)
         reasons = np.where(by_policy, ends.reason, int(Reason.LIFETIME))

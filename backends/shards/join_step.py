@@ -64,7 +64,8 @@ def apply_join(
                 rows = side.rows
                 loose.append((at, _taken(steps, rows.key[is_first], rows.columns, is_first)))
         if side.of.is_kept_unmatched:
-            loose.append((at, side.unmatched(is_matched, due, sweep_at_ms)))
+            ended = side.unmatched(is_matched, due, sweep_at_ms, merge.segment_bytes)
+            loose += ((at, each) for each in ended)
             loose.append((at, is_loose[at]))
         others[side.of.table] = side.following(
             is_matched, due, sweep_at_ms, batch_id, merge, keeps_matched=kind.emits_pairs

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from idlestate.backends.runs.rows import Rows
+from idlestate.backends.runs.compaction import SEGMENT_BYTES
+from idlestate.backends.runs.leaving_rows import lives_of, portions
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.shard_record import LIVES, ShardRecord
@@ -77,12 +78,11 @@ def _of_table(
     times_ms = [now_ms + each for each in HORIZONS_MS]
     row_bytes = [ref.bytes / max(1, ref.rows) for ref in stored.runs]
     by_new, by_old = (current.due(each, times_ms[-1], _NONE) for each in (other, policy))
-    new_rows, old_rows = (current.take(each, keys=False) for each in (by_new, by_old))
-    new_ms, kept_ms = (ends_ms(new_rows.lives, each) for each in (other, policy))
-    old_ms = ends_ms(old_rows.lives, policy)
+    new_ms, kept_ms = (ends_ms(lives_of(current, by_new), each) for each in (other, policy))
+    old_ms = ends_ms(lives_of(current, by_old), policy)
     new_bytes, old_bytes = (
-        _bytes_at(current, at, row_bytes) + _entry_bytes(table, record, rows)
-        for at, rows in ((by_new, new_rows), (by_old, old_rows))
+        _bytes_at(current, at, row_bytes) + _entry_bytes(table, record, at)
+        for at in (by_new, by_old)
     )
     found = []
     for in_ms, at_ms in zip(HORIZONS_MS, times_ms, strict=True):
@@ -235,13 +235,17 @@ def _bytes_at(current: Runs, positions: Ints, row_bytes: Sequence[float]) -> Flo
     return size
 
 
-def _entry_bytes(table: ShardTable, record: ShardRecord, rows: Rows) -> Floats:
-    """Bytes of the entries of large lists and maps of lives."""
-    size, kind = np.zeros(len(rows)), table.spec.kind
+def _entry_bytes(table: ShardTable, record: ShardRecord, at: Ints) -> Floats:
+    """Bytes of the entries of large lists and maps of the lives at positions."""
+    size, kind = np.zeros(len(at)), table.spec.kind
     if isinstance(kind, FunctionState):
-        for name, counts in kind.entry_counts(rows.payload).items():
-            stored = record.table(name)
-            size += counts * (stored.live_bytes / max(1, stored.live))
+        begin = 0
+        for rows in portions(table.current, at, SEGMENT_BYTES, keys=False):
+            for name, counts in kind.entry_counts(rows.payload).items():
+                stored = record.table(name)
+                each = stored.live_bytes / max(1, stored.live)
+                size[begin : begin + len(rows)] += counts * each
+            begin += len(rows)
     return size
 
 

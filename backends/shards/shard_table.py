@@ -17,6 +17,7 @@ import pyarrow as pa
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.fields import join, take, to_int64
 from idlestate.backends.runs.keys import take_keys
+from idlestate.backends.runs.leaving_rows import portions
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Next, Runs
 from idlestate.backends.runs.table_schema import Reader, TableSchema
@@ -186,8 +187,9 @@ class ShardTable:
         if sweep_at_ms is not None:
             is_over |= is_due(walk.ends.deadline_ms, sweep_at_ms)
         due = self.current.due(policy, sweep_at_ms, at[has_old])
-        swept = self._shown(self.current.take(due))
-        swept_ends = swept.lives.ends(policy)
+        swept = list(map(self._shown, portions(self.current, due, merge.segment_bytes)))
+        ends = [rows.lives.ends(policy) for rows in swept]
+        swept_ends = Ends.joined(ends)
         is_kept = ~is_over & (walk.is_touched | ~walk.is_old)
         # Positions of rows that another takes the place of, or that are closed.
         moved = np.ones(len(steps), dtype=bool)
@@ -203,14 +205,17 @@ class ShardTable:
             shown &= is_due(walk.ends.deadline_ms, showing_ms)
         changes = [
             self._changes(walk, touched, is_over, shown),
-            Changes(swept, swept_ends, np.ones(len(swept), dtype=bool)),
+            *(
+                Changes(rows, each, np.ones(len(rows), dtype=bool))
+                for rows, each in zip(swept, ends, strict=True)
+            ),
         ]
         if showing_ms is not None and shown_ms is not None:
             besides = np.concatenate([at[has_old], due])
             first = first_shown(self.current, policy, shown_ms, showing_ms, batch_id, besides)
-            opened = self._shown(self.current.take(first))
-            is_expire = np.zeros(len(opened), dtype=bool)
-            changes.append(Changes(opened, opened.lives.ends(policy), is_expire))
+            for rows in map(self._shown, portions(self.current, first, merge.segment_bytes)):
+                is_expire = np.zeros(len(rows), dtype=bool)
+                changes.append(Changes(rows, rows.lives.ends(policy), is_expire))
             shown_ms = max(shown_ms, showing_ms)
         if isinstance(kind, EmitsRecords):
             stored = self._shown(old).payload
@@ -232,7 +237,7 @@ class ShardTable:
             remembered_keys.remembered(
                 self.remembered,
                 touched.hashes[is_kept & ~walk.is_old],
-                np.concatenate([touched.hashes[over], swept.hashes]),
+                np.concatenate([touched.hashes[over], *(rows.hashes for rows in swept)]),
                 Ends.joined([walk.ends.take(over), swept_ends]),
                 policy,
                 sweep_at_ms,

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct, take_keys
+from idlestate.backends.runs.leaving_rows import first_end_ms, lives_of
 from idlestate.backends.shards.changelog_rows import change_schema, of_batch
 from idlestate.backends.shards.emitted_rows import EmitsRecords
 from idlestate.backends.shards.key_facts import KeyFacts, facts_of, shard_of
@@ -118,7 +119,7 @@ class ShardWork:
         """See `Work`."""
         current = self.tables.table(shard, at).current
         due = current.due(going.policy, going.t_ms, np.zeros(0, dtype=np.int64))
-        ends_ms = np.sort(current.take(due, keys=False).lives.ends(going.policy).deadline_ms)
+        ends_ms = np.sort(lives_of(current, due).ends(going.policy).deadline_ms)
         return [*dict.fromkeys(ends_ms[rows:-1:rows].tolist()), going.t_ms]
 
     def first_ends(self, shards: Shards, going: Going) -> dict[int, int]:
@@ -127,7 +128,7 @@ class ShardWork:
         for at, shard in shards.items():
             tables = self.tables.table(shard, at).tables
             lives = self._spec.open_lives(going.of_sides)
-            ends_ms = [tables[name].first_end_ms(each, going.t_ms) for name, each in lives.items()]
+            ends_ms = [first_end_ms(tables[name], each, going.t_ms) for name, each in lives.items()]
             first_ms = min((each for each in ends_ms if each is not None), default=None)
             if first_ms is not None:
                 found[at] = first_ms

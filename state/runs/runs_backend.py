@@ -6,7 +6,6 @@ effect with the next commit.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +42,6 @@ from idlestate.timers.timer import TimerQueue
 
 ROWS = "rows"
 EVERYTHING = MergePolicy(dense=0, floor_rows=0)
-SEGMENT_BYTES = 1 << 28
-"""The approximate size of a segment's cells: Arrow's arrays of bytes are limited to 2 GB."""
 
 
 class RunsKeyedStateBackend(KeyedStateBackend):
@@ -165,15 +162,11 @@ class RunsKeyedStateBackend(KeyedStateBackend):
             if rows is None and (merge is None or not before.runs):
                 continue
             written = rows or WrittenRows.nothing(stored)
-            count = max(before.rows, 1)
-            fitting = SEGMENT_BYTES * count // max(before.bytes, count)
-            policy = merge or MergePolicy()
-            policy = replace(policy, segment_rows=min(policy.segment_rows, max(fitting, 1)))
             with self._folder.plainly():
                 records[name], after[name] = write_table(
                     self._folder.files,
                     name,
-                    written.after(stored, version, policy),
+                    written.after(stored, version, merge or MergePolicy()),
                     before,
                 )
         if records != self._records:

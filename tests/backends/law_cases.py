@@ -185,13 +185,19 @@ class Aim:
 # From a run per batch to one run, from a row per segment to one segment.
 MERGES = [
     MergePolicy(
-        ratio=ratio, dense=dense, space=space, floor_rows=0, most_runs=most_runs, segment_rows=rows
+        ratio=ratio,
+        dense=dense,
+        space=space,
+        floor_rows=0,
+        most_runs=most_runs,
+        segment_rows=rows,
+        segment_bytes=size,
     )
     for ratio, dense, space, most_runs in (
         *((0, 1e9, 1e9, 100), (0, 1e9, 1e9, 100), (0, 1e9, 1e9, 100), (0, 1e9, 1e9, 2)),
         *((1, 1e9, 1e9, 100), (1, 0.5, 1.4, 6), (4, 1e9, 1.4, 6), (1e9, 0, 1, 1)),
     )
-    for rows in (1, 2, 5, 100_000)
+    for rows, size in ((1, 1 << 28), (2, 1 << 28), (5, 300), (100_000, 1), (100_000, 1 << 28))
 ]
 AT_LEAST = st.sampled_from([1, 6, 12])
 ORDER: st.SearchStrategy[tuple[str, ...]] = st.sampled_from([(), (), ("seq",), ("seq", "weight")])

@@ -10,6 +10,7 @@ import pytest
 from idlestate.backends.runs.byte_source import Whole
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.run_codec import RunError, decode_run
+from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.steps_by_key import Steps
@@ -202,6 +203,29 @@ def test_segments_are_as_small_as_asked_and_hold_every_row_once():
     assert len(run.stored.segments) >= 10
     assert max(segment.rows for segment in run.stored.segments) <= 80
     assert all(one.last < two.fences[0] for one, two in pairwise(run.stored.segments))
+
+
+@pytest.mark.parametrize("size", [1, 20_000])
+def test_no_more_bytes_are_gathered_at_once_than_asked(size):
+    apart, together = (replace(merge, segment_bytes=size) for merge in (APART, TOGETHER))
+    most = max(size, 2_000)
+    player = Player(apart)
+    keys = [f"{at:01000}" for at in range(100)]
+    for at in range(9):
+        player.play(keys[at * 10 : at * 10 + 20], at, LONG, None)
+    player.play(keys[:1], 9, LONG, None, together)
+    (run,) = player.table.current.runs
+    assert max(run.stored.nbytes(*rows) for rows in pairwise(run.stored.starts.tolist())) <= most
+    found, since = [], LOWEST_HASH
+    while since is not None:
+        rows, since = player.table.current.open_rows(since, 1000, size)
+        assert rows.nbytes <= most
+        found += rows.keys[0].to_pylist()
+    assert sorted(found) == keys
+    player.play(keys[:40], 10, LONG, None)
+    changes = player.play([], 11, LONG, 10**6).changes
+    assert sorted(player.expired) == keys
+    assert max(part.nbytes for part in changes.to_batches()) <= most + 2_000
 
 
 def test_next_end_is_never_late():

@@ -83,6 +83,7 @@ def cases(draw):
             floor_rows=draw(st.sampled_from([0, 1024])),
             ratio=draw(st.sampled_from([0.0, 1.1, 9.0])),
             segment_rows=draw(st.sampled_from([2, 262_144])),
+            segment_bytes=draw(st.sampled_from([1, 300, 1 << 28])),
         ),
         draw(st.lists(st.booleans(), min_size=len(batches) + 1, max_size=len(batches) + 1)),
     )

@@ -156,6 +156,18 @@ def test_pairs_of_a_hot_key_are_made_a_portion_at_a_time():
     assert len(first) + sum(map(len, outcome.changes)) == 2000 * 2000
 
 
+def test_unmatched_rows_that_end_together_are_not_gathered_at_once():
+    spec, merge = spec_of("left", (-10, 10)), MergePolicy(segment_bytes=1)
+    table = ShardTable.empty(spec)
+    for at in range(3):
+        outcome = apply_join(
+            table, steps_of(spec, [Row(0, "a", 100, at)]), NO_POLICIES, 0, at, merge
+        )
+        table = outcome.table
+    ended = apply_join(table, steps_of(spec, []), NO_POLICIES, 200, 3, merge)
+    assert [len(part) for part in ended.changes] == [1, 1, 1]
+
+
 @pytest.mark.parametrize("key_hash", [-(1 << 63), -1, (1 << 63) - 1])
 def test_a_key_with_any_hash_finds_partners_and_marks_in_state(key_hash):
     spec, found = spec_of("left", (-10, 20)), []

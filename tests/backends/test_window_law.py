@@ -198,7 +198,7 @@ def test_windows_are_those_of_the_reference_however_records_come(case: Case) -> 
             middle = np.searchsorted(steps.hashes, [0] * (case.shards - 1)).tolist()
             updates = []
             for at, (first, stop) in enumerate(pairwise([0, *middle, len(steps)])):
-                merge = MergePolicy(segment_rows=3)
+                merge = MergePolicy(segment_rows=3, segment_bytes=300)
                 part = steps.slice(first, stop)
                 outcome = tables[at].apply(
                     part, policy, watermark_ms, batch_id, merge, shown_ms=shown_ms[at]

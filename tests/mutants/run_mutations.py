@@ -15,7 +15,7 @@ RUN_MUTATIONS = [
     Mutation(
         "a sweep closes rows that a newer run shadows",
         BACKENDS,
-        "rows = rows[~_shadowed(run.take(rows, keys=True), self.runs[at + 1 :])]",
+        "rows = rows[~_shadowed(run.keys_at(rows), self.runs[at + 1 :])]",
         "pass",
     ),
     Mutation(
