@@ -9,6 +9,7 @@ from idlestate.functions.function import KeyedProcessFunction
 
 if TYPE_CHECKING:
     from idlestate.backends.runs.compaction import MergePolicy
+    from idlestate.backends.shards.early_results import Showing
     from idlestate.backends.shards.shard_table import Outcome, ShardTable
     from idlestate.backends.shards.steps_by_key import Steps
     from idlestate.retention.policy import Policies
@@ -55,7 +56,7 @@ class BoundFunction:
         sweep_at_ms: int,
         batch_id: int,
         merge: "MergePolicy",
-        shown_ms: int | None,  # noqa: ARG002
+        showing: "Showing | None",  # noqa: ARG002
     ) -> "Outcome":
         """See `idlestate.backends.shards.batch_work.BatchWork`."""
         # The driver, which only sends functions, loads no states.

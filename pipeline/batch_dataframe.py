@@ -72,7 +72,7 @@ def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: Operato
         try:
             advanced = advance(
                 task.table,
-                ShardRecord(spec.uid, 0),
+                ShardRecord(spec.uid, 0, newest_ms=highest_ms or 0),
                 None,
                 rows.column("packet").to_pylist(),
                 counts,

@@ -133,11 +133,11 @@ def checked_operator(
     else:
         resolved = window.policy
     delay_ms = given.span_ms("delay", delay)
-    shows_ahead_ms = _shows_ahead_ms(given, window, delay_ms, fire_after)
+    fire_after_ms = _fire_after_ms(given, window, delay_ms, fire_after)
     if in_order is not None:
         given.must_be("in_order", in_order, bool, "pass True or False")
     holds = in_order if in_order is not None else window is not None and window.is_session
-    table = _table(given, schema, key, order, kind_of, window, shows_ahead_ms, in_order=holds)
+    table = _table(given, schema, key, order, kind_of, window, fire_after_ms, in_order=holds)
     if holds:
         _check_in_order(given, table, resolved)
     event_time, read_when, malformed = (
@@ -191,21 +191,21 @@ def _check_window(
         )
 
 
-def _shows_ahead_ms(
+def _fire_after_ms(
     given: Arguments, window: Windows | None, delay_ms: int, fire_after: Duration | None
 ) -> int | None:
-    """How far ahead of the watermark windows are first shown; None: at once."""
+    """How far past its end the newest record is when a window is first shown; None: at once."""
     if fire_after is None:
         return None
     if window is None:
         raise given.refused("fire_after applies to windows; remove it, or add window=...")
-    ahead_ms = delay_ms - given.span_ms("fire_after", fire_after)
-    if ahead_ms < 0:
+    found_ms = given.span_ms("fire_after", fire_after)
+    if found_ms > delay_ms:
         raise given.refused(
             "fire_after is longer than delay, after which windows are final; use at most "
             f"{format_duration(delay_ms)}"
         )
-    return ahead_ms
+    return found_ms
 
 
 def _check_in_order(given: Arguments, table: TableSpec, policy: Policy) -> None:
@@ -222,7 +222,7 @@ def _check_in_order(given: Arguments, table: TableSpec, policy: Policy) -> None:
             f"in_order cannot be combined with window: windows of {table.window} end alike in "
             "whatever order their rows come; remove in_order"
         )
-    if table.shows_ahead_ms is not None:
+    if table.fire_after_ms is not None:
         raise given.refused(
             f"{what} cannot be combined with fire_after: rows that wait are in no early result; "
             f"{fix}, or remove fire_after"
@@ -245,7 +245,7 @@ def _table(
     order: object,
     kind_of: Callable[[Columns], OperatorKind],
     window: Windows | None,
-    shows_ahead_ms: int | None,
+    fire_after_ms: int | None,
     *,
     in_order: bool,
 ) -> TableSpec:
@@ -277,7 +277,7 @@ def _table(
         kind,
         tuple((name, types[name]) for name in ordering),
         window,
-        shows_ahead_ms,
+        fire_after_ms,
         in_order=in_order,
     )
     emitted = kind.emitted if isinstance(kind, EmitsRows) else kind.results

@@ -7,6 +7,7 @@ empty one, so that each batch with data visits every shard.
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +78,7 @@ def pack(
     if spec.drops_null_keys:
         kept = np.flatnonzero(_has_key(rows, spec))
         rows, hashes, times_ms = rows.take(pa.array(kept)), hashes[kept], times_ms[kept]
-    steps = _steps(rows, hashes, times_ms, spec)
+    steps = replace(_steps(rows, hashes, times_ms, spec), newest_ms=highest_ms)
     bounds = shard_bounds(steps.hashes, len(batch.shards))
     packets = [
         encode_packet(steps.slice(int(first), int(stop)))

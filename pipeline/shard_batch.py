@@ -14,6 +14,7 @@ from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
 from idlestate.backends.shards.changelog_rows import of_batch
+from idlestate.backends.shards.early_results import showing
 from idlestate.backends.shards.emitted_rows import ROWS_PER_CELL
 from idlestate.backends.shards.next_record import next_record, open_table, steps_of
 from idlestate.backends.shards.row_counts import RowCounts, RowsByInput
@@ -72,10 +73,10 @@ def advance(
     steps = steps_of(spec, packets, at_ms)
     merge = MergePolicy(stagger=stagger(record.shard))
     # A batch without data visits only some shards: it shows no window for the first time.
-    shown_ms = record.shown_ms if packets else None
+    shows = showing(spec, record.shown_ms, record.newest_ms) if packets else None
     policies = in_force.of_sides
     number = times.batch_id if version is None else version
-    outcome = work.apply(table, steps, policies, now_ms, number, merge, shown_ms)
+    outcome = work.apply(table, steps, policies, now_ms, number, merge, shows)
     after = record.counted(counts, times.time_ms)
     if outcome.failed:
         failed = RowCounts(function_error=len(outcome.failed))

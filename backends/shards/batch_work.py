@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from idlestate.backends.runs.compaction import MergePolicy
+    from idlestate.backends.shards.early_results import Showing
     from idlestate.backends.shards.shard_table import Outcome, ShardTable
     from idlestate.backends.shards.steps_by_key import Steps
     from idlestate.retention.policy import Policies
@@ -24,7 +25,7 @@ class BatchWork(Protocol):
         sweep_at_ms: int,
         batch_id: int,
         merge: "MergePolicy",
-        shown_ms: int | None,
+        showing: "Showing | None",
     ) -> "Outcome":
         """Take a batch into a shard; arguments as in `ShardTable.apply`.
 
@@ -45,10 +46,10 @@ class LivesWork:
         sweep_at_ms: int,
         batch_id: int,
         merge: "MergePolicy",
-        shown_ms: int | None,
+        showing: "Showing | None",
     ) -> "Outcome":
         """See `BatchWork`."""
-        return table.apply(steps, policies[0], sweep_at_ms, batch_id, merge, shown_ms=shown_ms)
+        return table.apply(steps, policies[0], sweep_at_ms, batch_id, merge, showing=showing)
 
 
 LIVES_WORK = LivesWork()

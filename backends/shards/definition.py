@@ -42,7 +42,7 @@ class Definition:
     """New and old names of aggregates; only in the definition of a start, never in a stored one."""
     window: str = ""
     """The windows, as `hopping(10m, 1m)`; none."""
-    shows_ahead_ms: int | None = None
+    fire_after_ms: int | None = None
     """When windows are first shown, as in `TableSpec`; it may change."""
     in_order: bool = False
     """Whether rows wait until the watermark reaches them."""
@@ -85,7 +85,7 @@ class Definition:
             max((number for _, _, number in found), default=-1) + 1,
             tuple((renamed or {}).items()),
             str(spec.window or ""),
-            spec.shows_ahead_ms,
+            spec.fire_after_ms,
             spec.in_order,
             tuple((name, each.written) for name, each in spec.own.items()),
             spec.numbers,
@@ -125,7 +125,7 @@ class Definition:
             kind_of(self.kind, self.aggregates, schema, self.order, classes, blanks),
             tuple((name, types[name]) for name in self.order),
             parse_window(self.window) if self.window else None,
-            self.shows_ahead_ms,
+            self.fire_after_ms,
             in_order=self.in_order,
             numbers=self.numbers,
         )

@@ -1,14 +1,16 @@
 """Early results of windows: updates that wait until a window's end, instead of one per batch.
 
-A window is shown from its *showing time* on: when the watermark plus `TableSpec.shows_ahead_ms`
-reaches its deadline. The first batch with data after that shows it, whether the batch changes it or
-not; from then on, each batch that changes it does. Without `shows_ahead_ms` every batch shows the
-windows that it changes.
+A window is shown from the time on when the newest record is `TableSpec.fire_after_ms` past its end.
+The first batch with data after that shows it, whether the batch changes it or not; from then on,
+each batch that changes it does. Without `fire_after_ms` every batch shows the windows that it
+changes.
 
-A shard's record remembers its last showing time, so that a window is first shown once.
+The newest record is that of the batches before. The watermark does not tell it: when `delay` has
+changed, the watermark stems from the old one for some time. So a shard's record remembers its time,
+and also how far windows were shown last, so that a window is first shown once.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,32 +24,42 @@ from idlestate.retention.rules import saturating_add
 Ints = npt.NDArray[np.int64]
 
 
-def showing_time_ms(spec: TableSpec, watermark_ms: int | None) -> int | None:
-    """How far windows are shown at a watermark (ms); None: all of them are."""
-    if spec.shows_ahead_ms is None or watermark_ms is None:
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """Which windows a batch shows."""
+
+    before_ms: int
+    """Windows up to this deadline were shown before."""
+    upto_ms: int
+    """Windows up to this deadline are shown."""
+
+
+def showing(spec: TableSpec, before_ms: int, newest_ms: int) -> Showing | None:
+    """The windows that a batch with data shows; None: all that it changes.
+
+    Args:
+        spec: what the operator is.
+        before_ms: how far windows were shown last.
+        newest_ms: the highest event time of the batches before.
+    """
+    if spec.fire_after_ms is None:
         return None
-    shown_ms: int = saturating_add(watermark_ms, spec.shows_ahead_ms)
-    return shown_ms
+    # As far as a watermark that is `fire_after` and its one millisecond behind.
+    return Showing(before_ms, saturating_add(newest_ms, -spec.fire_after_ms - 1))
 
 
 def first_shown(
-    current: Runs,
-    policy: Policy,
-    before_ms: int,
-    showing_ms: int,
-    batch_id: int,
-    besides: Ints,
+    current: Runs, policy: Policy, showing: Showing, batch_id: int, besides: Ints
 ) -> Ints:
     """Positions of open windows whose first result is due.
 
     Args:
         current: the open windows.
         policy: their policy.
-        before_ms: the last showing time.
-        showing_ms: this one.
+        showing: which windows the batch shows.
         batch_id: the batch's number.
         besides: positions of those that the batch changes or closes.
     """
     # Those that were shown are passed over as those that a sweep closed.
-    rest = replace(current, sweeps=with_sweep(current.sweeps, policy, before_ms, batch_id))
-    return rest.due(policy, showing_ms, besides)
+    rest = replace(current, sweeps=with_sweep(current.sweeps, policy, showing.before_ms, batch_id))
+    return rest.due(policy, showing.upto_ms, besides)

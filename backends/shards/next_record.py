@@ -77,5 +77,6 @@ def next_record(
             lives, now_ms, changed=outcome.keys_changed, first_end_ms=outcome.first_end_ms
         ),
         seen=outcome.seen,
-        shown_ms=max(record.shown_ms, outcome.shown_ms),
+        shown_ms=outcome.showing.upto_ms if outcome.showing else record.shown_ms,
+        newest_ms=max(record.newest_ms, outcome.newest_ms),
     )

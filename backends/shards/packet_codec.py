@@ -5,7 +5,7 @@ columns `k0`, `k1` ...; `steps`, a list per key of struct { `t`: ms since the pa
 `read` bool, only when some row is a read; `o0` ... the order columns; `c0` ... what the operator's
 kind carries, without those that are null in every row, as the columns of a join's other input }.
 Times and carried integers are of the narrowest type that holds those of the packet. The schema's
-metadata holds the format version and the packet's first time (ms).
+metadata holds the format version, the packet's first time and the newest one of its task (ms).
 
 A packet that is kept, of rows that wait (`idlestate.backends.shards.held_rows`), has all carried
 columns under their ids, so that it can be read after the definition has changed.
@@ -23,10 +23,11 @@ from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import DamagedStateError, RefusedError
+from idlestate.retention.rules import NEVER_MS
 
 _VERSION = b"4"
 _VERSION_KEY = b"idlestate.packet"
-_FIRST_KEY = b"idlestate.first_ms"
+_FIRST_KEY, _NEWEST_KEY = b"idlestate.first_ms", b"idlestate.newest_ms"
 _NARROW = {"i": (np.int8, np.int16, np.int32), "u": (np.uint8, np.uint16, np.uint32)}
 
 
@@ -68,7 +69,9 @@ def encode_packet(steps: Steps, ids: Sequence[str] | None = None) -> bytes:
     key_names = [f"k{at}" for at in range(len(steps.keys))]
     batch = pa.RecordBatch.from_arrays(
         [pa.array(steps.hashes), *steps.keys, lists], names=["hash", *key_names, "steps"]
-    ).replace_schema_metadata({_VERSION_KEY: _VERSION, _FIRST_KEY: str(first_ms)})
+    ).replace_schema_metadata(
+        {_VERSION_KEY: _VERSION, _FIRST_KEY: str(first_ms), _NEWEST_KEY: str(steps.newest_ms)}
+    )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -128,6 +131,7 @@ def decode_packet(data: bytes, spec: TableSpec, *, is_kept: bool = False) -> Ste
         column("read").to_numpy(zero_copy_only=False) if "read" in names else None,
         [of_kind(f"o{at}", kind) for at, (_, kind) in enumerate(spec.step_order)],
         [carried(at, each) for at, each in enumerate(spec.carried)],
+        int(reader.schema.metadata.get(_NEWEST_KEY, NEVER_MS)),
     )
 
 

@@ -129,7 +129,8 @@ class ShardRecord:
         rows: counts of rows.
         inputs: in the shard that counts them, the two inputs of the operator by name.
         time_ms: the highest time at which lives were closed: W(N), or the batch time.
-        shown_ms: how far windows were shown (`early_results`).
+        shown_ms: how far windows were shown last (`early_results`).
+        newest_ms: the highest event time so far, in whatever shard.
         next_end_ms: no open life ends before this; it may be a little early.
         ages: deadlines and last accesses of open lives at the last look.
         timer_ms: the event-time timer that Spark has for the shard.
@@ -149,6 +150,7 @@ class ShardRecord:
     inputs: Mapping[str, InputRecord] = field(default_factory=dict)
     time_ms: int = 0
     shown_ms: int = 0
+    newest_ms: int = 0
     next_end_ms: int = FOREVER_MS
     ages: KeyAges = field(default_factory=KeyAges)
     timer_ms: int | None = None
@@ -232,7 +234,7 @@ class ShardRecord:
     def for_another_query(self) -> "ShardRecord":
         """The record for another query, whose inputs may begin with older rows."""
         inputs = {name: each.started_again() for name, each in self.inputs.items()}
-        return replace(self, inputs=inputs)
+        return replace(self, inputs=inputs, newest_ms=0)
 
     def superseding(self, before: "ShardRecord", version: int) -> "ShardRecord":
         """The record in which the files that only the record before it names are dropped."""
@@ -261,6 +263,7 @@ class ShardRecord:
             "rows": self.rows.as_dict(),
             "time_ms": self.time_ms,
             "shown_ms": self.shown_ms,
+            "newest_ms": self.newest_ms,
             "next_end_ms": self.next_end_ms,
             "ages": self.ages.to_json(),
             "timer_ms": self.timer_ms,

@@ -23,7 +23,7 @@ from idlestate.backends.runs.table_runs import LOWEST_HASH, Next, Runs
 from idlestate.backends.runs.table_schema import Reader, TableSchema
 from idlestate.backends.shards import held_rows, keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.changelog_rows import Changes, change_rows
-from idlestate.backends.shards.early_results import first_shown, showing_time_ms
+from idlestate.backends.shards.early_results import Showing, first_shown
 from idlestate.backends.shards.emitted_rows import EmitsRecords, record_rows
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.key_counts import KeyCounts
@@ -56,8 +56,10 @@ class Outcome:
     """When the first of the lives that it wrote is due; `FOREVER_MS` when none ever is."""
     others: Mapping[str, Next] = field(default_factory=dict)
     """The runs of tables that only some operators have, by name."""
-    shown_ms: int = 0
-    """How far windows were shown (`early_results`)."""
+    showing: Showing | None = None
+    """Which windows were shown (`early_results`)."""
+    newest_ms: int = NEVER_MS
+    """The highest event time of the batch, in whatever shard."""
     failed: Sequence[Mapping[str, Any]] = ()
     """What is shown of the records that a function failed on, with `on_error="reject"`."""
 
@@ -148,7 +150,7 @@ class ShardTable:
         merge: MergePolicy,
         *,
         shows_updates: bool = True,
-        shown_ms: int | None = None,
+        showing: Showing | None = None,
     ) -> Outcome:
         """Take in a batch, then close every life due at `sweep_at_ms` (None: sweep nothing).
 
@@ -161,8 +163,7 @@ class ShardTable:
             merge: when runs are merged; changes no result.
             shows_updates: whether there are change rows of lives that go on; without them nobody
                 has looked whether their sums fit.
-            shown_ms: the last showing time of windows (`early_results`); None: those that the batch
-                does not touch are not shown.
+            showing: which windows are shown (`early_results`); None: those that the batch changes.
 
         Raises:
             SumOverflowError: a sum that is shown leaves its type; the table is as before.
@@ -199,10 +200,9 @@ class ShardTable:
         live = len(self) + tally.created - sum(tally.expired)
         over = np.flatnonzero(is_over & ~walk.is_closed)
         born = touched.hashes[~walk.is_old]
-        showing_ms = showing_time_ms(self.spec, sweep_at_ms)
         shown = kind.shown(walk, is_over) & shows_updates
-        if showing_ms is not None:
-            shown &= is_due(walk.ends.deadline_ms, showing_ms)
+        if showing is not None:
+            shown &= is_due(walk.ends.deadline_ms, showing.upto_ms)
         changes = [
             self._changes(walk, touched, is_over, shown),
             *(
@@ -210,13 +210,12 @@ class ShardTable:
                 for rows, each in zip(swept, ends, strict=True)
             ),
         ]
-        if showing_ms is not None and shown_ms is not None:
+        if showing is not None:
             besides = np.concatenate([at[has_old], due])
-            first = first_shown(self.current, policy, shown_ms, showing_ms, batch_id, besides)
+            first = first_shown(self.current, policy, showing, batch_id, besides)
             for rows in map(self._shown, portions(self.current, first, merge.segment_bytes)):
                 is_expire = np.zeros(len(rows), dtype=bool)
                 changes.append(Changes(rows, rows.lives.ends(policy), is_expire))
-            shown_ms = max(shown_ms, showing_ms)
         if isinstance(kind, EmitsRecords):
             stored = self._shown(old).payload
             emitted = record_rows(self.spec.shown_keys, kind, steps, stored, walk, batch_id)
@@ -249,7 +248,8 @@ class ShardTable:
             tally,
             int(walk.ends.deadline_ms[is_kept].min(initial=FOREVER_MS)),
             others,
-            shown_ms or 0,
+            showing,
+            steps.newest_ms,
         )
 
     def _begins_ms(self, steps: Steps) -> Ints | None:

@@ -19,6 +19,7 @@ from idlestate.backends.shards.emitted_rows import EmitsRecords
 from idlestate.backends.shards.extremes import order_keys
 from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.retention.rules import NEVER_MS
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -37,6 +38,8 @@ class Steps:
     order: list[pa.Array]
     carried: list[Field]
     """What the operator's kind carries of each row."""
+    newest_ms: int = NEVER_MS
+    """The highest event time among all rows of the tasks that packed these."""
 
     @classmethod
     def from_records(
@@ -106,6 +109,7 @@ class Steps:
             None if self.is_read is None else self.is_read[begin:end],
             [column.slice(begin, end - begin) for column in self.order],
             [slice_field(field, begin, end) for field in self.carried],
+            self.newest_ms,
         )
 
     def take(self, keys: Flags) -> "Steps":
@@ -121,6 +125,7 @@ class Steps:
             None if self.is_read is None else self.is_read[rows],
             take_keys(self.order, rows),
             [take(field, rows) for field in self.carried],
+            self.newest_ms,
         )
 
     def of_rows(self, chosen: Flags) -> "Steps":
@@ -140,6 +145,7 @@ class Steps:
             reads if reads is not None and reads.any() else None,
             take_keys(self.order, rows),
             [take(field, rows) for field in self.carried],
+            self.newest_ms,
         )
 
     def begins(self) -> Flags:
@@ -200,11 +206,12 @@ class Steps:
             reads,
             [pa.concat_arrays(list(c)) for c in zip(*(p.order for p in parts), strict=True)],
             [join(fields) for fields in zip(*(p.carried for p in parts), strict=True)],
+            max(part.newest_ms for part in parts),
         )
 
     def regrouped(self) -> "Steps":
         """Joined steps by key, sorted as a pipeline does."""
-        return grouped(
+        steps = grouped(
             self.hashes,
             self.keys,
             np.repeat(np.arange(len(self)), self.counts),
@@ -214,6 +221,7 @@ class Steps:
             self.carried,
             sort=True,
         )
+        return replace(steps, newest_ms=self.newest_ms)
 
 
 def grouped(

@@ -36,6 +36,7 @@ from idlestate.retention.durations import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from idlestate.backends.runs.compaction import MergePolicy
+    from idlestate.backends.shards.early_results import Showing
     from idlestate.backends.shards.shard_table import Outcome, ShardTable
     from idlestate.backends.shards.steps_by_key import Steps
     from idlestate.retention.policy import Policies
@@ -90,7 +91,7 @@ class JoinWork:
         sweep_at_ms: int,
         batch_id: int,
         merge: "MergePolicy",
-        shown_ms: int | None,  # noqa: ARG002
+        showing: "Showing | None",  # noqa: ARG002
     ) -> "Outcome":
         """See `idlestate.backends.shards.batch_work.BatchWork`."""
         # Tables know this kind, and the step knows tables.

@@ -43,8 +43,9 @@ class TableSpec:
     order: tuple[tuple[str, pa.DataType], ...] = ()
     window: Windows | None = None
     """The windows in which records are aggregated; of a fixed span, their end is the last key."""
-    shows_ahead_ms: int | None = None
-    """How far ahead of the watermark windows are first shown (`early_results`); None: at once."""
+    fire_after_ms: int | None = None
+    """How far past its end the newest record is when a window is first shown (`early_results`);
+    None: it is shown at once."""
     in_order: bool = False
     """Whether rows wait until the watermark reaches them, and count in order of time."""
     numbers: tuple[tuple[str, int], ...] = ()
@@ -59,7 +60,7 @@ class TableSpec:
         kind: OperatorKind,
         order: tuple[tuple[str, pa.DataType], ...],
         window: Windows | None,
-        shows_ahead_ms: int | None = None,
+        fire_after_ms: int | None = None,
         *,
         in_order: bool = False,
         numbers: tuple[tuple[str, int], ...] = (),
@@ -67,7 +68,7 @@ class TableSpec:
         """The spec of records with these key columns."""
         if window is not None and not window.is_session:
             keys = (*keys, (WINDOW_END, TIMESTAMP))
-        return cls(keys, kind, order, window, shows_ahead_ms, in_order, numbers)
+        return cls(keys, kind, order, window, fire_after_ms, in_order, numbers)
 
     @cached_property
     def life_kind(self) -> LifeKind:

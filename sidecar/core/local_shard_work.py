@@ -12,6 +12,7 @@ from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import find_distinct, take_keys
 from idlestate.backends.runs.leaving_rows import first_end_ms, lives_of
 from idlestate.backends.shards.changelog_rows import change_schema, of_batch
+from idlestate.backends.shards.early_results import Showing, showing
 from idlestate.backends.shards.emitted_rows import EmitsRecords
 from idlestate.backends.shards.key_facts import KeyFacts, facts_of, shard_of
 from idlestate.backends.shards.next_record import steps_of
@@ -77,8 +78,9 @@ class ShardWork:
             for at, shard in shards.items():
                 steps = steps_of(self._spec, packets.get(at, ()), at_ms)
                 merge = replace(merges[at], stagger=stagger(at))
+                shows = showing(self._spec, shard.shown_ms, shard.newest_ms)
                 stepped[at], rows = self._step(
-                    shard, at, steps, going, going.t_ms, merge, shown_ms=shard.shown_ms
+                    shard, at, steps, going, going.t_ms, merge, showing=shows
                 )
                 updates.append(rows)
         except (PacketError, SumOverflowError) as error:
@@ -258,11 +260,11 @@ class ShardWork:
         going: Going,
         to_ms: int | None,
         merge: MergePolicy,
-        shown_ms: int | None = None,
+        showing: Showing | None = None,
     ) -> tuple[Stepped, pa.Table]:
         """Take records into a shard, close what is due at `to_ms` (None: nothing)."""
         table = self.tables.table(shard, at)
-        outcome = table.apply(steps, going.policy, to_ms, going.version, merge, shown_ms=shown_ms)
+        outcome = table.apply(steps, going.policy, to_ms, going.version, merge, showing=showing)
         return self._stepped(shard, at, outcome, going, to_ms or 0)
 
     def _stepped(

@@ -218,8 +218,8 @@ class Batches:
                 time_ms=0 if self._state.is_event_time else self._state.record.time_ms,
                 stopped=None,
             )
-            first = self._state.shards[0].for_another_query()
-            self._state.save(record, {0: first}, removed=removed)
+            shards = [each.for_another_query() for each in self._state.shards]
+            self._state.save(record, dict(enumerate(shards)), removed=removed)
             self._forget(gone)
             self._at_border()
 

@@ -1,7 +1,7 @@
 """Windows of fixed spans through packets, shards and tables, against the slow reference."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -15,11 +15,13 @@ from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.key_hashes import hash_before, hash_keys
 from idlestate.backends.shards import steps_by_window as module
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.early_results import showing
 from idlestate.backends.shards.packet_codec import decode_packet, encode_packet
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.steps_by_window import windowed_steps
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.windows import WindowKind, Windows
 from tests import window_reference as reference
 from tests.backends.law_runner import restored
@@ -51,8 +53,8 @@ class Case:
 
     window: Windows
     key_kind: str
-    delay_ms: int
-    shows_ahead_ms: int | None
+    terms: list[tuple[int, int | None]]
+    """Of each batch `delay` and `fire_after`, which may change between two."""
     batches: list[list[Record]]
     parts: int
     shards: int
@@ -85,13 +87,19 @@ def cases(draw: st.DrawFn) -> Case:
         st.fixed_dictionaries({name: st.sampled_from(pool) for name, pool in VALUES.items()}),
         st.sampled_from([None, 1, 2]),
     )
-    delay_ms = draw(st.integers(0, 20))
+    shows_early = draw(st.booleans())
+    batches = draw(st.lists(st.lists(records, max_size=8), min_size=1, max_size=6))
+    terms: list[tuple[int, int | None]] = []
+    for _ in batches:
+        if not terms or draw(st.integers(0, 3)) == 0:
+            delay_ms = draw(st.integers(0, 20))
+            after_ms = draw(st.integers(0, delay_ms)) if shows_early else None
+        terms.append((delay_ms, after_ms))
     return Case(
         draw(windows()),
         key_kind,
-        delay_ms,
-        draw(st.one_of(st.none(), st.integers(0, delay_ms))),
-        draw(st.lists(st.lists(records, max_size=8), min_size=1, max_size=6)),
+        terms,
+        batches,
         draw(st.integers(1, 3)),
         draw(st.integers(1, 2)),
         draw(st.booleans()),
@@ -99,10 +107,10 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-def spec_of(case: Case) -> TableSpec:
+def spec_of(case: Case, fire_after_ms: int | None = None) -> TableSpec:
     keys = tuple((f"k{at}", kind) for at, kind in enumerate(KEYS[case.key_kind][0]))
     kind = aggregation(TEXTS, TYPES, ORDER)
-    return TableSpec.of_windows(keys, kind, (("o", TYPES["o"]),), case.window, case.shows_ahead_ms)
+    return TableSpec.of_windows(keys, kind, (("o", TYPES["o"]),), case.window, fire_after_ms)
 
 
 def packed(spec: TableSpec, records: list[Record]) -> Steps:
@@ -123,7 +131,8 @@ def packed(spec: TableSpec, records: list[Record]) -> Steps:
         order=[pa.array([record.order[0] for record in records], TYPES["o"])],
         hashes=hash_before(keys),
     )
-    return decode_packet(encode_packet(steps), spec)
+    newest_ms = max((record.t_ms or 0 for record in records), default=NEVER_MS)
+    return decode_packet(encode_packet(replace(steps, newest_ms=newest_ms)), spec)
 
 
 def plain(spec: TableSpec, rows: pa.Table) -> Iterator[dict[str, Any]]:
@@ -146,28 +155,31 @@ def expected(case: Case) -> tuple[reference.FixedWindows, list[set[Any]], list[l
         spans = partial(reference.hopping, size_ms=size_ms, slide_ms=slide_ms)
     found, shown_by, counted = reference.FixedWindows(spans, TEXTS), [], []
     ever: set[Any] = set()
-    for batch, watermark_ms in zip(case.batches, watermarks_ms(case), strict=True):
+    newest_ms = 0
+    each = zip(case.batches, watermarks_ms(case), case.terms, strict=True)
+    for batch, watermark_ms, (_, after_ms) in each:
         counted.append([record for record in batch if record.t_ms > watermark_ms])
         found.touched.clear()
         for record in counted[-1]:
             found.take(record)
         found.close(watermark_ms)
         shown = found.touched & found.open.keys()
-        if case.shows_ahead_ms is not None:
-            reached = {at for at in found.open if watermark_ms + case.shows_ahead_ms >= at[2] - 1}
+        if after_ms is not None:
+            reached = {at for at in found.open if newest_ms >= at[2] + after_ms}
             shown = (shown & reached) | (reached - ever)
-        ever |= shown
+            ever = reached
+        newest_ms = max([newest_ms, *(record.t_ms or 0 for record in counted[-1])])
         shown_by.append(shown)
     return found, shown_by, counted
 
 
 def watermarks_ms(case: Case) -> list[int]:
-    """Of each batch: the highest time of those before it less the delay."""
-    found, highest_ms = [], 0
-    for batch in case.batches:
-        found.append(max(0, highest_ms - case.delay_ms - 1))
-        highest_ms = max([highest_ms, *(record.t_ms or 0 for record in batch)])
-    return found
+    """Of each batch: the highest time of those before it less their delay, and never back."""
+    found = [0]
+    for batch, (delay_ms, _) in zip(case.batches, case.terms, strict=True):
+        highest_ms = max((record.t_ms or 0 for record in batch), default=0)
+        found.append(max(found[-1], highest_ms - delay_ms - 1))
+    return found[:-1]
 
 
 def assert_same_rows(wanted: list[dict[str, Any]], found: list[dict[str, Any]]) -> None:
@@ -185,7 +197,7 @@ def assert_same_rows(wanted: list[dict[str, Any]], found: list[dict[str, Any]]) 
 def test_windows_are_those_of_the_reference_however_records_come(case: Case) -> None:
     spec, policy = spec_of(case), case.window.policy
     wanted, shown_by, counted = expected(case)
-    tables, shown_ms = [ShardTable.empty(spec)] * case.shards, [0] * case.shards
+    tables, shown_ms, newest_ms = [ShardTable.empty(spec)] * case.shards, 0, 0
     with pytest.MonkeyPatch.context() as patched:
         if case.weak_hash:
             patched.setattr(module, "hash_after", lambda _, keys: hash_keys(keys) % 4)
@@ -195,19 +207,23 @@ def test_windows_are_those_of_the_reference_however_records_come(case: Case) -> 
             records = counted[batch_id]
             parts = [packed(spec, records[at :: case.parts]) for at in range(case.parts)]
             steps = Steps.merged(parts)
+            shows = showing(spec_of(case, case.terms[batch_id][1]), shown_ms, newest_ms)
             middle = np.searchsorted(steps.hashes, [0] * (case.shards - 1)).tolist()
             updates = []
             for at, (first, stop) in enumerate(pairwise([0, *middle, len(steps)])):
                 merge = MergePolicy(segment_rows=3, segment_bytes=300)
                 part = steps.slice(first, stop)
                 outcome = tables[at].apply(
-                    part, policy, watermark_ms, batch_id, merge, shown_ms=shown_ms[at]
+                    part, policy, watermark_ms, batch_id, merge, showing=shows
                 )
-                shown_ms[at] = outcome.shown_ms
+                assert outcome.newest_ms == steps.newest_ms
                 tables[at] = restored(outcome.table) if case.restores else outcome.table
                 rows = list(plain(spec, outcome.changes))
                 updates += [row for row in rows if row["change"] == "update"]
                 closed += [row for row in rows if row["change"] == "expire"]
+            if shows is not None:
+                shown_ms = shows.upto_ms
+            newest_ms = max(newest_ms, steps.newest_ms)
             shown = {(row["key"], row["window_start"], row["window_end"]) for row in updates}
             assert len(shown) == len(updates)
             assert shown == shown_by[batch_id]
@@ -227,7 +243,7 @@ def _at(row: dict[str, Any]) -> Any:
 
 def test_the_hash_of_a_window_is_that_of_its_key_columns() -> None:
     """So look-ups by key find windows as they find other keys."""
-    case = Case(Windows(WindowKind.HOPPING, 10, 5), "pair", 0, None, [], 1, 1, False, False)
+    case = Case(Windows(WindowKind.HOPPING, 10, 5), "pair", [], [], 1, 1, False, False)
     records = [
         Record(key, t_ms, {"v": 1, "x": 0.0, "s": ""}, order=(1,))
         for key in KEYS["pair"][1]

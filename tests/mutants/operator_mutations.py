@@ -172,7 +172,7 @@ OPERATOR_MUTATIONS = [
     ),
     _sidecar(
         "another query finds how far the last one got",
-        old="first = self._state.shards[0].for_another_query()",
-        new="first = self._state.shards[0]",
+        old="shards = [each.for_another_query() for each in self._state.shards]",
+        new="shards = list(self._state.shards)",
     ),
 ]

@@ -135,6 +135,34 @@ def test_the_first_result_of_a_window_waits_for_fire_after() -> None:
     assert shown(op.batch([]), "expire") == [(0, 10, 3)]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "t_ms", "shown_at_ms"),
+    [
+        pytest.param(("60ms", "2ms"), ("60ms", "30ms"), 41, 81, id="fire_after raised"),
+        pytest.param(("10ms", "5ms"), ("60ms", "5ms"), 61, 76, id="delay raised"),
+        pytest.param(("60ms", "5ms"), ("10ms", "5ms"), 61, 76, id="delay lowered"),
+    ],
+)
+def test_fire_after_and_delay_may_change_between_two_starts(
+    before: tuple[str, str], after: tuple[str, str], t_ms: int, shown_at_ms: int
+) -> None:
+    op, changed = (
+        harness(tumbling("10ms"), delay, fire_after=fire_after)
+        for delay, fire_after in (before, after)
+    )
+    op.batch(rows(60, key="x"))
+    op.batch(rows(60, key="x"))
+    op._inputs = changed._inputs
+    op.batch([*rows(t_ms), *rows(61, key="x")])
+    newest_ms, found = 61, []
+    for next_ms in (62, 74, 76, 77, 79, 81, 83, 85):
+        found_rows = op.batch(rows(next_ms, key="x"))
+        if any((row["k"], row["change"]) == ("a", "update") for row in found_rows):
+            found.append(newest_ms)
+        newest_ms = next_ms
+    assert found == [shown_at_ms]
+
+
 def test_a_batch_without_data_shows_no_window_for_the_first_time() -> None:
     op = harness(tumbling("10ms"), "20ms", fire_after="5ms")
     op.batch(rows(3, 16))
