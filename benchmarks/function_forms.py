@@ -21,7 +21,7 @@ import pyarrow as pa
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.functions.co_function import KeyedCoProcessFunction
-from idlestate.functions.declared_states import states_of
+from idlestate.functions.declared_states import opened_copy
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.process_arguments import with_function
@@ -53,7 +53,7 @@ def spec_of(function: KeyedProcessFunction) -> OperatorSpec:
     is_co = isinstance(function, KeyedCoProcessFunction)
     number = ((INPUT_NUMBER, pa.int8()),) if is_co else ()
     columns: tuple[tuple[str, ...], ...] = ((), ()) if is_co else ((),)
-    kind = FunctionState("third", states_of(function), number, columns, output)
+    kind = FunctionState("third", opened_copy(function).columns(), number, columns, output)
     keys = (("key", pa.string()),)
     table = TableSpec(keys, kind, number)
     spec = replace(operator(Policy()), table=table, inputs=(*keys, *number))

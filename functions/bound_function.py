@@ -27,6 +27,7 @@ class BoundFunction:
         inputs: the columns of a record of each input, keys among them.
         output: the columns that it yields.
         rejects: whether a record on which it fails is rejected; else the batch stops.
+        ttls_ms: the times to live of its states by name; those without one are not among them.
         form: `keyed`: calls are given one key; `batched`: many keys; `both`: many, but one key
             where that is faster or tells what failed.
     """
@@ -35,6 +36,7 @@ class BoundFunction:
     function: KeyedProcessFunction
     inputs: tuple[tuple[str, ...], ...]
     output: pa.Schema
+    ttls_ms: tuple[tuple[str, int], ...] = ()
     rejects: bool = False
     form: str = "keyed"
 

@@ -90,6 +90,11 @@ class OpenFunction:
             for number, each in enumerate(self._declared.values())
         )
 
+    @property
+    def ttls_ms(self) -> tuple[tuple[str, int], ...]:
+        """The states that have a time to live, with it."""
+        return tuple((each.name, each.ttl.ttl_ms) for each in self.declared if each.ttl.enabled)
+
 
 class _Opening(FunctionContext):
     """The context of `open`: states that are asked for are declared; there is no key."""
@@ -116,13 +121,13 @@ def vars_of(function: KeyedProcessFunction) -> Sequence[StateDescriptor[Any]]:
     return [each for each in found.values() if isinstance(each, StateDescriptor)]
 
 
-def states_of(function: KeyedProcessFunction) -> tuple[StateColumns, ...]:
-    """The columns of a function's states; the function itself is not opened, a copy of it is.
+def opened_copy(function: KeyedProcessFunction) -> OpenFunction:
+    """A copy of a function, opened.
 
     Raises:
         RefusedError: a state is not valid.
     """
-    return OpenFunction(copy.copy(function)).columns()
+    return OpenFunction(copy.copy(function))
 
 
 def _check(descriptor: StateDescriptor[Any]) -> None:

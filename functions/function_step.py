@@ -177,9 +177,14 @@ class _Step:
         has_old = self.at >= 0
         closed = np.concatenate([self.at[has_old], due])
         live = len(table) + len(kept) - len(closed)
+        ttls_ms = dict(self.bound.ttls_ms)
         others = {
             state.table: StateEntries(state, table.others[state.table]).after(
-                after.entries.get(state.table), sweep_at_ms, batch_id, merge
+                after.entries.get(state.table),
+                ttls_ms.get(state.name, 0),
+                sweep_at_ms,
+                batch_id,
+                merge,
             )
             for state in self._kind.states
             if state.table is not None

@@ -33,9 +33,9 @@ class LargeState:
         changed: what is to be written of its table; None: nothing.
     """
 
-    def __init__(self, state: StateColumns, runs: Runs, ttl_ms: int, batch_id: int) -> None:
-        """With the table of the state, which has a time to live if it is stamped."""
-        self._state, self._ttl_ms = state, ttl_ms
+    def __init__(self, state: StateColumns, runs: Runs, batch_id: int) -> None:
+        """With the table of the state."""
+        self._state = state
         self._entries = StateEntries(state, runs)
         self._reads = ReadAhead(self._entries)
         self._next_owner = batch_id << 32  # of later batches it is higher
@@ -84,7 +84,7 @@ class LargeState:
         if not edits.markers and not self._opened:
             return fields
         self.changed, markers = self._entries.changed(
-            edits, list(self._opened), list(self._opened.values()), self._ttl_ms
+            edits, list(self._opened), list(self._opened.values())
         )
         cells: list[bytes | None] = [None] * len(contents)
         for at, marker in zip(np.flatnonzero(is_large).tolist(), markers, strict=True):

@@ -74,10 +74,8 @@ def one_by_one(
     keys = [pa.concat_arrays(each) for each in zip(steps.keys, swept.keys, strict=True)]
     hashes = np.concatenate([steps.hashes, swept.hashes])
     large = [
-        None
-        if state.table is None
-        else LargeState(state, table.others[state.table], descriptor.ttl.ttl_ms, batch_id)
-        for state, descriptor in zip(kind.states, opened.declared, strict=True)
+        None if state.table is None else LargeState(state, table.others[state.table], batch_id)
+        for state in kind.states
     ]
     step = _LoopStep(bound, table, kind, policy, steps, at, old, swept, keys, hashes, large)
     function = opened.function

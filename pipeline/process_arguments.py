@@ -11,7 +11,7 @@ from idlestate.config.added_columns import INPUT, REJECTED
 from idlestate.errors import RefusedError
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.co_function import KeyedCoProcessFunction
-from idlestate.functions.declared_states import states_of
+from idlestate.functions.declared_states import opened_copy
 from idlestate.functions.errors import said_by
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.functions.function_forms import form_of, overrides
@@ -118,13 +118,15 @@ def _state(
     names = dict.fromkeys(chain(number, *inputs))
     payload = tuple((name, columns.types[name]) for name in names if name not in columns.keys)
     try:
-        states = states_of(function)
+        opened = opened_copy(function)
+        states = opened.columns()
         form_of(function, {each.name: each.kind for each in states})
     except RefusedError as error:
         raise given.refused(str(error)) from error
     except (Exception, SystemExit) as error:
         raise given.refused(f"{kind.__qualname__}.open {said_by(error)}; correct it") from error
-    return FunctionState(f"{kind.__module__}.{kind.__qualname__}", states, payload, inputs, schema)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return FunctionState(name, states, payload, inputs, schema, opened.ttls_ms)
 
 
 def order_of(function: object, policy: Policy, in_order: bool | None) -> bool:
@@ -165,5 +167,6 @@ def with_function(
             f"operator {spec.uid!r}: {type(function).__qualname__} cannot be copied: {error}; "
             "create in open what tasks cannot be sent, such as locks and connections"
         ) from error
-    work = BoundFunction(spec.uid, copied, kind.given_columns, kind.output, rejects, form)
+    given = kind.given_columns, kind.output, kind.ttls_ms
+    work = BoundFunction(spec.uid, copied, *given, rejects, form)
     return replace(spec, work=work)

@@ -56,6 +56,7 @@ class FunctionState:
         given_columns: the columns of a record that the function sees, of each input; of no concern
             to its state.
         output: the columns that it yields; likewise.
+        ttls_ms: the times to live of states by name; likewise.
     """
 
     function: str
@@ -63,6 +64,7 @@ class FunctionState:
     payload: tuple[tuple[str, pa.DataType], ...]
     given_columns: tuple[tuple[str, ...], ...] = ()
     output: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    ttls_ms: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def from_schema(

@@ -11,8 +11,9 @@ of a table of the state:
 | `number` | of a map, the place of the entry in the order of the map |
 
 Where a row is in its runs follows from the hash of the life's key and that of the entry
-(`idlestate.backends.runs.entry_places`). It is written at the entry's stamp, and with a time to
-live it ends when the entry expires: a sweep removes it although nobody reads it.
+(`idlestate.backends.runs.entry_places`). It is written at the entry's stamp, so with a time to live
+it ends as a life does under a policy with this `ttl`: a sweep removes it although nobody reads it,
+and if the time to live changes, runs are read as after a change of a policy.
 """
 
 import struct
@@ -25,7 +26,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.byte_index import ABSENT
-from idlestate.backends.runs.changed_rows import NO_POLICY
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.runs.entry_places import (
     ENTRY_BITS,
@@ -38,12 +38,11 @@ from idlestate.backends.runs.fields import Field, take
 from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.rows import Rows
-from idlestate.backends.runs.sweeps import timed
 from idlestate.backends.runs.table_runs import Next, Runs
 from idlestate.backends.runs.table_schema import Column, TableSchema
 from idlestate.retention.lives import Lives
-from idlestate.retention.policy import FOREVER_MS
-from idlestate.retention.rules import NEVER_MS, saturating_add
+from idlestate.retention.policy import Policy
+from idlestate.retention.rules import NEVER_MS
 
 if TYPE_CHECKING:
     from idlestate.backends.shards.function_state_columns import StateColumns
@@ -52,8 +51,6 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _MARKER: Final = struct.Struct("<5q")
-_BY_STAMP: Final = timed(NO_POLICY)
-"""Entries with a time to live end at times of their own."""
 
 
 class Marker(NamedTuple):
@@ -176,7 +173,7 @@ class StateEntries:
         return found
 
     def changed(
-        self, edits: Edits, ended: Sequence[int], ended_hashes: Sequence[int], ttl_ms: int
+        self, edits: Edits, ended: Sequence[int], ended_hashes: Sequence[int]
     ) -> tuple[ChangedEntries, list[Marker]]:
         """What to write of changes, and the markers after them.
 
@@ -184,7 +181,6 @@ class StateEntries:
             edits: the changes.
             ended, ended_hashes: the owner numbers of lists and maps that are over, and the hashes
                 of their keys.
-            ttl_ms: the time to live of entries.
         """
         sizes = np.array(edits.sizes, dtype=np.int64)
         of = np.repeat(np.arange(len(sizes)), sizes)
@@ -193,7 +189,7 @@ class StateEntries:
         places = self._places(np.array(edits.hashes, dtype=np.int64)[of], keys)
         order = np.argsort(places, kind="stable")
         at, numbers = np.full(len(of), ABSENT), np.full(len(of), ABSENT)
-        written_ms, wakes_ms = np.full(len(of), NEVER_MS), np.full(len(of), FOREVER_MS)
+        written_ms = np.full(len(of), NEVER_MS)
         at[order], old = self._runs.look_up(places[order], take_keys(keys, order))
         found = order[at[order] != ABSENT]
         written_ms[found] = old.lives.written_at_ms
@@ -207,8 +203,6 @@ class StateEntries:
         first = np.array([each.following for each in edits.markers], dtype=np.int64) - before
         numbers[is_last] = (first[of] + rank)[is_last]
         stamps_ms = np.array(edits.stamps_ms, dtype=np.int64)
-        if self._is_stamped:
-            wakes_ms = saturating_add(stamps_ms, ttl_ms)
         counts = _counts(of, stays & ~was, len(sizes)) - _counts(of, ~stays & was, len(sizes))
         steps = zip(
             edits.markers, counts.tolist(), _counts(of, is_last, len(sizes)).tolist(), strict=True
@@ -220,7 +214,7 @@ class StateEntries:
         rows = Rows(
             places,
             keys,
-            self._lives(stamps_ms, wakes_ms, stays),
+            _lives(stamps_ms, stays),
             self._payload(pa.array(edits.values, self._type), numbers),
         ).take(stays | was)
         gone_at, gone = self._of(
@@ -229,7 +223,7 @@ class StateEntries:
         none = np.zeros(len(gone), dtype=np.int64)
         tombs = replace(
             gone,
-            lives=self._lives(none, none, none != 0),
+            lives=_lives(none, none != 0),
             payload=self._payload(pa.nulls(len(gone), self._type), none),
         )
         every = np.concatenate([rows.hashes, tombs.hashes])
@@ -245,12 +239,19 @@ class StateEntries:
     def after(
         self,
         changed: ChangedEntries | None,
+        ttl_ms: int,
         sweep_at_ms: int | None,
         batch_id: int,
         merge: MergePolicy,
     ) -> Next:
-        """The table after a batch; arguments after the changes as in `Runs.after`."""
-        runs, rule = self._runs, _BY_STAMP if self._is_stamped else NO_POLICY
+        """The table after a batch.
+
+        Args:
+            changed: what the batch makes of it; None: nothing.
+            ttl_ms: the time to live of entries; 0 without one.
+            sweep_at_ms, batch_id, merge: as in `Runs.after`.
+        """
+        runs, rule = self._runs, Policy(ttl_ms=ttl_ms)
         if changed is None:
             changed = ChangedEntries(Rows.empty(runs.schema), np.zeros(0, dtype=np.int64), 0)
         due = runs.due(rule, sweep_at_ms, changed.closed)
@@ -274,14 +275,12 @@ class StateEntries:
     def _payload(self, values: pa.Array, numbers: Ints) -> list[Field]:
         return [values, numbers] if self._is_map else [values]
 
-    def _lives(self, stamps_ms: Ints, wakes_ms: Ints, stays: Flags) -> Lives:
-        """Rows that stay, and tombstones."""
-        never = np.full(len(stays), NEVER_MS)
-        written_ms = np.where(stays, stamps_ms, NEVER_MS)
-        lives = Lives(written_ms, written_ms, never, never)
-        if not self._is_stamped:
-            return lives
-        return replace(lives, wakes_at_ms=np.where(stays, wakes_ms, FOREVER_MS))
+
+def _lives(stamps_ms: Ints, stays: Flags) -> Lives:
+    """The times of rows that stay, and of tombstones."""
+    never = np.full(len(stays), NEVER_MS)
+    written_ms = np.where(stays, stamps_ms, NEVER_MS)
+    return Lives(written_ms, written_ms, never, never)
 
 
 def _since(content: Any, horizon_ms: int) -> Any:

@@ -17,6 +17,7 @@ from idlestate.functions import large_contents, large_states
 from idlestate.testing import FunctionHarness
 from tests.function_reference import Model
 from tests.functions.large_scripted import OPERATIONS, OUTPUT, LargeScripted
+from tests.functions.test_function_definitions import changed
 from tests.functions.test_function_law import BASE_MS, POLICIES, SCHEMA, Record, cut, row, tuples
 from tests.lengths import law
 
@@ -244,3 +245,16 @@ def test_sweeps_remove_entries_that_nobody_asks_for() -> None:
         # The life continues without them: its other state has not expired.
         (life,) = [each for each in tested.lives() if each["key"] == "a"]
         assert (life["map"], life["many"]) == ([("k1", 1)], None)
+
+
+@pytest.mark.parametrize("row_bytes", [0, 1 << 14], ids=["large", "small"])
+@pytest.mark.parametrize(("ttl_ms", "left"), [(200, 3), (45, 1)], ids=["longer", "shorter"])
+def test_entries_go_by_a_changed_ttl(row_bytes: int, ttl_ms: int, left: int) -> None:
+    with large(row_bytes, 4):
+        before, after = (harness(LargeScripted(each), Policy()) for each in (60, ttl_ms))
+        before.batch([row(("a", 0, "add_many", 2)), row(("a", 30, "add", 0))])
+        before.batch([row(("b", 50, "count", 0))])
+        after = changed(before, after)
+        after.batch([row(("b", 69, "count", 0))])
+        found = after.batch([row(("a", 70, "elements", 0))]) + after.finish()
+        assert [each["state"] for each in found] == [repr(["", "x", "e0"][-left:])]
