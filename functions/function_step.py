@@ -15,6 +15,7 @@ from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.sweeps import timed
 from idlestate.backends.shards import held_rows, keys_seen_sketch, remembered_keys
+from idlestate.backends.shards.changed_ttls import ttls_of, under_ttls
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.shard_record import HELD
@@ -58,6 +59,10 @@ def apply_function(
             held, table.spec, steps, sweep_at_ms, batch_id, merge
         )
     steps = in_row_order(steps)
+    kind = table.spec.kind
+    assert isinstance(kind, FunctionState)
+    ttls = ttls_of(kind, table.current.schema, dict(bound.ttls_ms))
+    table = replace(table, current=under_ttls(table.current, kind, table.ttls, ttls))
     at, old = table.current.look_up(steps.hashes, steps.keys)
     rule = timed(policy)
     due = table.current.due(rule, sweep_at_ms, at[at >= 0])
@@ -79,7 +84,8 @@ def apply_function(
                     raise  # calls with one key each do not fail: the function is to be corrected
                 log_replaced(bound.uid, error)
             found = step.outcome(after, due, rule, sweep_at_ms, batch_id, merge)
-        return replace(found, others={**found.others, **others})
+        ttls = table.ttls.after(ttls, sweep_at_ms)
+        return replace(found, others={**found.others, **others}, ttls=ttls)
     finally:
         if os.getpid() != process_id:
             os._exit(70)  # a process that the function forked must not go on as this one does

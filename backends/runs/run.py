@@ -7,6 +7,7 @@ that look up some keys do not depend on how many segments there are.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,23 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, is_due
 
 
+class Revision(Protocol):
+    """What becomes of older rows by a change that their columns alone do not tell. Until they are
+    written anew, which the batch that has the revision does, sweeps go by their lives as stored.
+    """
+
+    @property
+    def schema(self) -> TableSchema:
+        """The columns that it reads."""
+
+    @property
+    def extras(self) -> frozenset[str]:
+        """What of revised rows a layout must have, as in `extras_of`."""
+
+    def revised(self, rows: Rows) -> Rows:
+        """Rows in the columns of today."""
+
+
 @dataclass(frozen=True)
 class Run:
     """Rows of a file, at least one, some 260,000 in each segment."""
@@ -39,6 +57,7 @@ class Run:
     """Its deadlines are indexed under this policy."""
     batch_id: int
     """The batch that wrote it: every row was open when that batch had swept."""
+    revision: Revision | None = None
 
     @classmethod
     def of(cls, stored: StoredRows, schema: TableSchema, policy: Policy, batch_id: int) -> "Run":
@@ -72,13 +91,19 @@ class Run:
         sources = zip(self.reader.schema.columns, self.reader.sources, strict=True)
         blank = [column for column, source in sources if source is None]
         nulls = {f"{each.id}?" for each in blank if has_nulls(each.blank)}
-        return self.stored.layout.extras | nulls
+        revised = frozenset() if self.revision is None else self.revision.extras
+        return self.stored.layout.extras | nulls | revised
 
     def with_schema(self, schema: TableSchema) -> "Run":
         """The same rows with other payload columns; those that are new are blank."""
         if schema is self.reader.schema:
             return self
         return replace(self, reader=self.reader.with_schema(schema))
+
+    def with_revision(self, revision: Revision) -> "Run":
+        """The same rows, revised."""
+        run = Run.of(self.stored, revision.schema, self.policy, self.batch_id)
+        return replace(run, revision=revision)
 
     def need_all(self) -> None:
         """Have all of it read."""
@@ -170,7 +195,7 @@ class Run:
         if not len(rows):
             return rows
         lives = self.lives_at(rows)
-        is_over = is_due(lives.due_ms(policy), upto_ms)
+        is_over = is_due(self._revised(lives, rows).due_ms(policy), upto_ms)
         is_over &= ~are_swept(sweeps, lives)
         return rows if is_over.all() else rows[is_over]
 
@@ -191,9 +216,11 @@ class Run:
         return int(deadlines_ms[deadlines_ms > after_ms].min(initial=next_ms))
 
     def _indexed_after_ms(self, policy: Policy, sweeps: Sweeps) -> int | None:
-        """From where on the index is to be asked; None: not at all, it is of another policy."""
+        """From where on the index is to be asked; None: not at all, it is of other lives."""
         is_indexed = ending(policy) == ending(self.policy) and not policy.is_unbounded
-        return reached_ms(sweeps, policy, NEVER_MS) if is_indexed else None
+        if not is_indexed or self.revision is not None:
+            return None
+        return reached_ms(sweeps, policy, NEVER_MS)
 
     def _real_rows(self) -> Ints:
         """Rows other than tombstones."""
@@ -207,15 +234,23 @@ class Run:
         return every if len(rows) == len(every) else every.take(rows - begin)
 
     def lives_at(self, rows: Ints) -> Lives:
-        """The same for rows that may be few and far between."""
+        """The same as stored, for rows that may be few and far between."""
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             return self.lives(rows)
         return self.stored.layout.lives(self.stored.at(rows)[0])
 
+    def _revised(self, lives: Lives, rows: Ints) -> Lives:
+        """The lives of these rows, in ascending order, after the revision."""
+        if self.revision is None:
+            return lives
+        portions = self.stored.portions(0, len(self))
+        return Lives.joined([self._read(*each, keys=False).lives for each in portions]).take(rows)
+
     def _read(self, records: Records, text: Text, *, keys: bool) -> Rows:
         """Records as rows in the columns of today."""
         rows = self.stored.layout.unpack(records, self._keys if keys else [], self.columns, text)
-        return replace(rows, payload=self.reader.read(rows.payload, len(rows)))
+        found = replace(rows, payload=self.reader.read(rows.payload, len(rows)))
+        return found if self.revision is None else self.revision.revised(found)
 
     @cached_property
     def _keys(self) -> list[str]:

@@ -18,7 +18,7 @@ from idlestate.backends.runs.compaction import SEGMENT_BYTES, MergePolicy, merge
 from idlestate.backends.runs.keys import Keys, take_keys
 from idlestate.backends.runs.row_layout import extras_of
 from idlestate.backends.runs.rows import Rows
-from idlestate.backends.runs.run import Run
+from idlestate.backends.runs.run import Revision, Run
 from idlestate.backends.runs.run_codec import run_in_memory
 from idlestate.backends.runs.segment import Segment
 from idlestate.backends.runs.sweeps import Sweeps, are_swept, ending, since, with_sweep
@@ -44,6 +44,10 @@ class Runs:
         """The same rows with other payload columns; those that are new are blank."""
         runs = tuple(run.with_schema(schema) for run in self.runs)
         return replace(self, schema=schema, runs=runs)
+
+    def with_revision(self, revision: Revision) -> "Runs":
+        """The same rows, revised; the next batch writes all of them anew."""
+        return replace(self, runs=tuple(run.with_revision(revision) for run in self.runs))
 
     def look_up(self, hashes: Ints, keys: Keys) -> tuple[Ints, Rows]:
         """Where open lives of these keys are: a position or -1, and the rows found without keys.
@@ -203,7 +207,7 @@ class Runs:
         is_turn = merge.is_turn(batch_id)
         rows = [len(run) for run in self.runs]
         taken = merge.runs_taken(len(fresh), rows, live, is_turn=is_turn)
-        if is_turn and self._is_stale(policy):
+        if any(run.revision for run in self.runs) or (is_turn and self._is_stale(policy)):
             taken = len(self.runs)
         return Next(self, fresh, closed, live, policy, sweep_at_ms, batch_id, merge, taken)
 
@@ -231,10 +235,11 @@ class Runs:
     def are_swept(self, positions: Ints, rows: Rows) -> npt.NDArray[np.bool_]:
         """Which of the rows at these positions a sweep closed."""
         gone = np.zeros(len(positions), dtype=bool)
-        for run, (chosen, _) in zip(self.runs, self.by_run(positions), strict=True):
+        for run, (chosen, at) in zip(self.runs, self.by_run(positions), strict=True):
             passed = since(self.sweeps, run.batch_id)
             if passed and len(chosen):
-                gone[chosen] = are_swept(passed, rows.lives.take(chosen))
+                lives = rows.lives.take(chosen) if run.revision is None else run.lives_at(at)
+                gone[chosen] = are_swept(passed, lives)
         return gone
 
 

@@ -13,9 +13,10 @@ these. A change under which the state cannot be read is refused before anything 
 | same name, another text or a type that is not wider | refused |
 
 States of functions change likewise; lists and maps do not widen. A value may get or lose a time to
-live: those written before count from the last write of their life. With `in_order`, records wait
-with the columns that a function sees, so these must keep their type or widen. One that was dropped
-may come back with any type: it is a new column, null in records that waited before.
+live: those written before count from the last write of their life. A time to live may change
+(`idlestate.backends.shards.changed_ttls`). With `in_order`, records wait with the columns that a
+function sees, so these must keep their type or widen. One that was dropped may come back with any
+type: it is a new column, null in records that waited before.
 
 A sum of decimals is stored as an integer in units of the column's last digit, and
 `approx_count_distinct` hashes such integers. Another scale would change their meaning, and is

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,16 @@ from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.runs.table_schema import Column, TableSchema
 from idlestate.backends.shards.function_state_columns import StateColumns
+from idlestate.backends.shards.packed_elements import packed_int64
 from idlestate.backends.shards.state_entries import (
     Marker,
     StateEntries,
     entry_counts,
     entry_schema,
 )
+from idlestate.retention.policy import FOREVER_MS
 
+Of = TypeVar("Of")
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -176,14 +179,26 @@ class FunctionState:
             if state.table is not None
         }
 
-    def split(self, life: Sequence[Field]) -> list[tuple[StateColumns, Sequence[Field]]]:
-        """Each state with its columns."""
+    def split(self, life: Sequence[Of]) -> list[tuple[StateColumns, Sequence[Of]]]:
+        """Each state with its columns, or with what there is of each of these."""
         found, first = [], 0
         for each in self.states:
             stop = first + len(each.columns)
             found.append((each, life[first:stop]))
             first = stop
         return found
+
+
+def first_timers_ms(timers: Sequence[Field]) -> Ints:
+    """When the first timer of each life is; `FOREVER_MS` without one.
+
+    Args:
+        timers: the names and times of timers.
+    """
+    times_ms, begins, rows = packed_int64(timers[-1])
+    found = np.full(len(timers[-1]), FOREVER_MS)
+    found[rows] = times_ms[begins]
+    return found
 
 
 def _timers_shown(names: str, times: bytes) -> list[dict[str, Any]]:

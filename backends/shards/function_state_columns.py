@@ -17,19 +17,30 @@ each value is a pair with its stamp. In place of a list or dict may be a `Marker
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from idlestate.backends.runs.fields import Field, to_arrow
+from idlestate.backends.runs.fields import Field, is_valid, to_arrow, to_int64
 from idlestate.backends.runs.keys import is_key_type
 from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.table_schema import Column
+from idlestate.backends.shards.packed_elements import (
+    packed,
+    packed_types,
+    put_extremes,
+    unpacked,
+)
 from idlestate.backends.shards.shard_record import ENTRIES
-from idlestate.backends.shards.state_entries import Marker
+from idlestate.backends.shards.state_entries import Marker, items_since
 from idlestate.errors import RefusedError
+from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.rules import NEVER_MS
+
+Ints = npt.NDArray[np.int64]
 
 LIST, MAP = "list", "map"
 ONE_VALUE = ("value", "reducing", "aggregating")
@@ -120,7 +131,7 @@ class StateColumns:
             markers = [each.cell() if each.__class__ is Marker else None for each in contents]
             if any(markers):
                 contents = [None if each.__class__ is Marker else each for each in contents]
-            found = [part for values in self._lists(contents) for part in _packed(values)]
+            found = [part for values in self._lists(contents) for part in packed(values)]
             return found if self.table is None else [*found, pa.array(markers, pa.binary())]
         stamps = []
         if self.stamped:
@@ -159,7 +170,7 @@ class StateColumns:
     def _in_rows(self, parts: Iterator[Field]) -> list[Any]:
         """Lists and maps that are in the rows of lives."""
         if self.kind == MAP:
-            keys, values = _unpacked(parts, self.key_type), self._unpacked(parts)
+            keys, values = unpacked(parts, self.key_type), self._unpacked(parts)
             return [
                 None if k is None or v is None else dict(zip(k, v, strict=True))
                 for k, v in zip(keys, values, strict=True)
@@ -175,10 +186,60 @@ class StateColumns:
             contents = [None if each is None else list(each.items()) for each in contents]
         return pa.array(contents, self.shown_type)
 
+    def latest_ms(self, fields: Sequence[Field], written_at_ms: Ints) -> Ints:
+        """The highest stamp of each content, `NEVER_MS` where there is none.
+
+        Args:
+            fields: the columns.
+            written_at_ms: the stamps of contents without one of their own.
+        """
+        there = is_valid(to_arrow(fields[0]))
+        if pa.types.is_struct(self.type) and self.kind in ONE_VALUE:
+            there &= to_int64(to_arrow(fields[0])) == 1
+        found = np.where(there, written_at_ms, NEVER_MS)
+        if self.kind in ONE_VALUE:
+            if self.stamped:
+                stamps = to_arrow(fields[-1])
+                found = np.where(there & is_valid(stamps), to_int64(stamps), found)
+            return found
+        if self.stamped:
+            put_extremes(np.maximum, self._stamps(fields), found)
+        if self.table is not None:
+            markers = to_arrow(fields[-1])
+            for row in np.flatnonzero(is_valid(markers)).tolist():
+                latest_ms = Marker.of(markers[row].as_py()).latest_ms
+                found[row] = latest_ms if self.stamped else written_at_ms[row]
+        return found
+
+    def since(
+        self, fields: Sequence[Field], written_at_ms: Ints, horizon_ms: int
+    ) -> Sequence[Field]:
+        """The columns without what has stamps up to the horizon; arguments as in `latest_ms`."""
+        if horizon_ms == NEVER_MS:
+            return fields
+        is_gone = pa.array(self.latest_ms(fields, written_at_ms) <= horizon_ms)
+        arrays = map(to_arrow, fields)
+        found = [pc.if_else(is_gone, pa.scalar(None, each.type), each) for each in arrays]
+        if self.kind in ONE_VALUE:
+            return found
+        oldest_ms = np.full(len(written_at_ms), FOREVER_MS)
+        put_extremes(np.minimum, self._stamps(found), oldest_ms)
+        some = pa.array(oldest_ms <= horizon_ms)
+        if not some.true_count:
+            return found
+        contents = self._in_rows(iter([each.filter(some) for each in found]))
+        left = self.to_fields([items_since(each, horizon_ms) for each in contents])
+        parts = zip(found, left, strict=True)
+        return [pc.replace_with_mask(each, some, part) for each, part in parts]
+
+    def _stamps(self, fields: Sequence[Field]) -> Field:
+        """The packed stamps of lists or maps that are in the rows of lives."""
+        return fields[-1 if self.table is None else -2]
+
     def _types(self) -> list[pa.DataType]:
         if self.kind in (LIST, MAP):
-            parts = _packed_types(self.key_type) if self.kind == MAP else []
-            return [*parts, *_packed_types(self.type), *([pa.binary()] * self.stamped)]
+            parts = packed_types(self.key_type) if self.kind == MAP else []
+            return [*parts, *packed_types(self.type), *([pa.binary()] * self.stamped)]
         return [*_flat_types(self.type), *([pa.int64()] * self.stamped)]
 
     def _lists(self, contents: Sequence[Any]) -> Iterator[pa.ListArray]:
@@ -193,10 +254,10 @@ class StateColumns:
         yield pa.array([each and [at for _, at in each] for each in values], pa.list_(pa.int64()))
 
     def _unpacked(self, parts: Iterator[Field]) -> list[Any]:
-        values = _unpacked(parts, self.type)
+        values = unpacked(parts, self.type)
         if not self.stamped:
             return values
-        stamps = _unpacked(parts, pa.int64())
+        stamps = unpacked(parts, pa.int64())
         return [v and list(zip(v, at, strict=True)) for v, at in zip(values, stamps, strict=True)]
 
 
@@ -254,79 +315,3 @@ def _joined(parts: Iterator[Field], kind: pa.DataType) -> list[Any]:
         dict(zip(names, row, strict=True)) if is_there else None
         for is_there, row in zip(there, rows, strict=True)
     ]
-
-
-def _packed_types(kind: pa.DataType | None) -> list[pa.DataType]:
-    return [pa.binary(), pa.binary()] if _is_text(kind) else [pa.binary()]
-
-
-def _packed(lists: pa.ListArray) -> list[Field]:
-    """Lists as the bytes of their elements; of texts their lengths first."""
-    offsets = lists.offsets.to_numpy().astype(np.int64)
-    values = lists.values
-    if values.null_count:
-        raise ValueError("an element is None")
-    missing = None if not lists.null_count else lists.is_null().to_numpy(zero_copy_only=False)
-    if not _is_text(values.type):
-        return [_bytes(offsets, _plain(values), missing)]
-    texts = np.frombuffer(values.buffers()[1] or b"\0" * 4, dtype=np.int32)
-    texts = texts[values.offset : values.offset + len(values) + 1]
-    data = np.frombuffer(values.buffers()[2] or b"", dtype=np.uint8)
-    lengths = _bytes(offsets, np.diff(texts), missing)
-    return [lengths, _bytes(texts[offsets].astype(np.int64), data, missing)]
-
-
-def _bytes(offsets: Any, items: Any, missing: Any) -> pa.BinaryArray:
-    """The bytes of items between offsets, null where they are missing."""
-    places = pa.py_buffer((offsets * items.dtype.itemsize).astype(np.int32))
-    data = pa.py_buffer(np.ascontiguousarray(items))
-    valid = None
-    if missing is not None:
-        valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [valid, places, data])
-
-
-def _plain(values: pa.Array) -> Any:
-    """Values of one width as numpy has them; those of decimals as bytes."""
-    if pa.types.is_boolean(values.type):
-        values = values.cast(pa.uint8())
-    width = values.type.bit_width // 8
-    dtype = np.dtype(f"<i{width}" if width <= 8 else f"V{width}")
-    found = np.frombuffer(values.buffers()[1] or b"", dtype=dtype)
-    return found[values.offset : values.offset + len(values)]
-
-
-def _unpacked(parts: Iterator[Field], kind: pa.DataType | None) -> list[Any]:
-    """Packed lists as lists, None where there is none."""
-    data, places, there = _contents(next(parts))
-    if _is_text(kind):
-        lengths = np.frombuffer(data, dtype=np.int32)
-        data, _, _ = _contents(next(parts))
-        ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-        buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
-        values, bounds = pa.Array.from_buffers(kind, len(lengths), buffers), places // 4
-    elif kind is not None and pa.types.is_boolean(kind):
-        values, bounds = pa.array(data.astype(bool)), places
-    else:
-        assert kind is not None
-        width = kind.bit_width // 8
-        buffers = [None, pa.py_buffer(data)]
-        values, bounds = pa.Array.from_buffers(kind, len(data) // width, buffers), places // width
-    found = python_values(values)
-    return [
-        found[begin:end] if is_there else None
-        for is_there, (begin, end) in zip(there, pairwise(bounds.tolist()), strict=True)
-    ]
-
-
-def _contents(field: Field) -> tuple[Any, Any, list[bool]]:
-    """All bytes of a column of binaries, where each begins and ends, and which are there."""
-    assert isinstance(field, pa.Array)
-    places = np.frombuffer(field.buffers()[1], dtype=np.int32)
-    places = places[field.offset : field.offset + len(field) + 1].astype(np.int64)
-    data = np.frombuffer(field.buffers()[2] or b"", dtype=np.uint8)[places[0] : places[-1]]
-    return data, places - places[0], field.is_valid().to_pylist()
-
-
-def _is_text(kind: pa.DataType | None) -> bool:
-    return kind is not None and bool(pa.types.is_string(kind) or pa.types.is_binary(kind))

@@ -7,6 +7,7 @@ where runs are (`idlestate.backends.shards.run_place`).
 from collections.abc import Sequence
 from dataclasses import replace
 
+from idlestate.backends.shards.key_ages import KeyAges
 from idlestate.backends.shards.packet_codec import decode_packet
 from idlestate.backends.shards.run_place import RunPlace, read_table, write_table
 from idlestate.backends.shards.shard_record import ENTRIES, HELD, LIVES, REMEMBERED, ShardRecord
@@ -41,7 +42,7 @@ def open_table(spec: TableSpec, record: ShardRecord, place: RunPlace) -> ShardTa
         name: read_table(place, name, record.table(name), schema)
         for name, schema in spec.tables.items()
     }
-    return ShardTable.of(spec, tables, record.seen)
+    return replace(ShardTable.of(spec, tables, record.seen), ttls=record.ttls)
 
 
 def next_record(
@@ -67,15 +68,18 @@ def next_record(
             next_end_ms = min(next_end_ms, runs.next_end_ms(following.policy))
         if name in LIVES:
             lives.append((runs, following.policy))
+    # Under other times to live, lives end at other times.
+    ages = KeyAges() if record.ttls.changes(outcome.ttls) else record.ages
     return replace(
         record,
         tables=tables,
         tally=record.tally.plus(outcome.tally),
         time_ms=max(record.time_ms, reached_ms),
         next_end_ms=next_end_ms,
-        ages=record.ages.after(
+        ages=ages.after(
             lives, now_ms, changed=outcome.keys_changed, first_end_ms=outcome.first_end_ms
         ),
+        ttls=outcome.ttls,
         seen=outcome.seen,
         shown_ms=outcome.showing.upto_ms if outcome.showing else record.shown_ms,
         newest_ms=max(record.newest_ms, outcome.newest_ms),

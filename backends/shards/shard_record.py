@@ -19,6 +19,7 @@ from idlestate.backends.shards.input_watermarks import InputRecord, counted
 from idlestate.backends.shards.key_ages import KeyAges
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.row_counts import RowCounts, RowsByInput, total
+from idlestate.backends.shards.stored_ttls import StoredTtls
 from idlestate.errors import DamagedStateError
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS
@@ -135,6 +136,7 @@ class ShardRecord:
         ages: deadlines and last accesses of open lives at the last look.
         timer_ms: the event-time timer that Spark has for the shard.
         recent: the last batches: batch id, time reached (ms), live keys, keys ever seen.
+        ttls: of a function the times to live by which its lives are stored.
         seen: a sketch of every key that ever had a life.
         file: the copy of this record next to the runs (`idlestate.backends.files.record_copies`);
             empty if there is none.
@@ -155,6 +157,7 @@ class ShardRecord:
     ages: KeyAges = field(default_factory=KeyAges)
     timer_ms: int | None = None
     recent: tuple[tuple[int, int, int, int], ...] = ()
+    ttls: StoredTtls = field(default_factory=StoredTtls)
     seen: keys_seen_sketch.Registers = field(default_factory=keys_seen_sketch.empty, compare=False)
     file: str = ""
     file_bytes: int = field(default=0, compare=False)
@@ -272,6 +275,8 @@ class ShardRecord:
         }
         if self.inputs:
             facts["inputs"] = {name: each.to_json() for name, each in self.inputs.items()}
+        if self.ttls.of_states:
+            facts["ttls"] = self.ttls.to_json()
         text = json.dumps(facts, separators=(",", ":")).encode()
         return _MAGIC + struct.pack(">I", len(text)) + text + self.seen.tobytes()
 
@@ -291,7 +296,7 @@ class ShardRecord:
         facts = json.loads(value[8 : 8 + length])
         tally = facts.pop("tally")
         tables = facts.pop("tables")
-        inputs = facts.pop("inputs", {})
+        inputs, ttls = facts.pop("inputs", {}), facts.pop("ttls", None)
         return cls(
             tables={name: TableRecord.from_json(each) for name, each in tables.items()},
             dropped=tuple(Dropped(*each) for each in facts.pop("dropped")),
@@ -299,6 +304,7 @@ class ShardRecord:
             rows=RowCounts(**facts.pop("rows")),
             inputs={name: InputRecord.from_json(each) for name, each in inputs.items()},
             ages=KeyAges.from_json(facts.pop("ages")),
+            ttls=StoredTtls() if ttls is None else StoredTtls.from_json(ttls),
             recent=tuple(tuple(point) for point in facts.pop("recent")),
             seen=np.frombuffer(value[8 + length :], dtype=np.uint8),
             file_bytes=len(value) if facts["file"] else 0,

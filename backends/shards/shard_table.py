@@ -30,6 +30,7 @@ from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.shard_record import HELD, LIVES, OPEN, REMEMBERED
 from idlestate.backends.shards.state_rows_of_lives import life_columns
 from idlestate.backends.shards.steps_by_key import Steps
+from idlestate.backends.shards.stored_ttls import StoredTtls
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.age_buckets import count_ages
 from idlestate.retention.lives import Accesses, DividedLives
@@ -62,6 +63,8 @@ class Outcome:
     """The highest event time of the batch, in whatever shard."""
     failed: Sequence[Mapping[str, Any]] = ()
     """What is shown of the records that a function failed on, with `on_error="reject"`."""
+    ttls: StoredTtls = field(default_factory=StoredTtls)
+    """Of a function the times to live by which its lives are stored."""
 
     @property
     def tables(self) -> dict[str, Next]:
@@ -78,7 +81,7 @@ class Outcome:
     def table(self) -> "ShardTable":
         """The next table, in memory."""
         runs = {name: following.in_memory() for name, following in self.tables.items()}
-        return ShardTable.of(self.spec, runs, self.seen)
+        return replace(ShardTable.of(self.spec, runs, self.seen), ttls=self.ttls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ class ShardTable:
     """A sketch of every key that ever had a life."""
     others: Mapping[str, Runs] = field(default_factory=dict)
     """Tables that only some operators have, by name."""
+    ttls: StoredTtls = field(default_factory=StoredTtls)
+    """As in `Outcome`."""
 
     @classmethod
     def of(

@@ -169,7 +169,7 @@ class StateEntries:
             part: Any = values[begin:end]
             if self._is_map:
                 part = dict(zip(names[begin:end], part, strict=True))
-            found.append(_since(part, marker.horizon_ms) if self._is_stamped else part)
+            found.append(items_since(part, marker.horizon_ms) if self._is_stamped else part)
         return found
 
     def changed(
@@ -283,7 +283,7 @@ def _lives(stamps_ms: Ints, stays: Flags) -> Lives:
     return Lives(written_ms, written_ms, never, never)
 
 
-def _since(content: Any, horizon_ms: int) -> Any:
+def items_since(content: Any, horizon_ms: int) -> Any:
     """The items of a list or map with stamps after the horizon."""
     if isinstance(content, dict):
         return {key: each for key, each in content.items() if each[1] > horizon_ms}
