@@ -88,18 +88,19 @@ class GrowthLog:
     Args:
         path: the file.
         max_points: the most points to keep.
+        afresh: whether to start without the points of the file, which is then replaced.
 
     Raises:
         GrowthLogError: the file is not a growth log, of a newer version, or damaged before its
             end.
     """
 
-    def __init__(self, path: Path, *, max_points: int = MAX_POINTS) -> None:
+    def __init__(self, path: Path, *, max_points: int = MAX_POINTS, afresh: bool = False) -> None:
         if max_points < 4:
             raise ValueError(f"max_points must be at least 4, not {max_points}")
         self.path = path
         self._max_points = max_points
-        self._points, self._whole_bytes = _read(path)
+        self._points, self._whole_bytes = ([], 0) if afresh else _read(path)
 
     def append(self, point: GrowthPoint) -> bool:
         """Add the point of a batch, unless the log has this batch or a later one.

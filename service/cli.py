@@ -98,7 +98,8 @@ def check(file: Path, against: Path | None) -> None:
 @click.option(
     "--afresh",
     is_flag=True,
-    help="Start from scratch: delete the checkpoint and the sinks of earlier runs first.",
+    help="Start from scratch: delete the checkpoint and the sinks of earlier runs, once the run is "
+    "ready to start.",
 )
 @_allow_shrink
 @click.option(
@@ -149,17 +150,16 @@ def run(
             why = f"pipeline {chosen} keeps its state in Spark; set backend: rocksdb or heap"
             _fail(f"--sidecar: {why} in {file}, or leave the option out", USAGE)
         address = Address(sidecar, **secrets)
-    job = Job(config.allowing_shrink() if allow_shrink else config, chosen, source, address)
+    config = config.allowing_shrink() if allow_shrink else config
+    job = Job(config, chosen, source, address, afresh=afresh)
     again = command_again(click.get_current_context(), without="--afresh")
 
     def fail(error: Exception) -> NoReturn:
-        goes_on = afresh and job.has_committed
+        goes_on = job.has_removed and job.has_committed
         hint = f"\nwith --afresh it starts from scratch; to continue, run: {again}"
         _fail(f"{error}{hint if goes_on else ''}")
 
     try:
-        if afresh:
-            job.remove_traces()
         finished = run_live(job)
     except IdlestateError as error:
         fail(error)

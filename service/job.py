@@ -4,7 +4,6 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,18 +25,17 @@ from idlestate.metrics.families import OF_RELOADS
 from idlestate.metrics.growth_log import GrowthLog
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
-from idlestate.pipeline.checkpoint.runs_folder import remove_runs
 from idlestate.pipeline.folder_sinks import FolderSinks
 from idlestate.pipeline.function_class import load_co_function, load_function
 from idlestate.pipeline.input_files import check_there, elsewhere, read_events
-from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.query_start import check_owner, takeover
 from idlestate.pipeline.query_start_listener import declared
 from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.run_to_end import runs_to_end
 from idlestate.pipeline.session_metrics import SessionMetrics
-from idlestate.pipeline.sidecar_attachment import drop_operator, link_of, reports_of
+from idlestate.pipeline.sidecar_attachment import link_of, reports_of
 from idlestate.pipeline.worker_restarts import Restarts
+from idlestate.service.earlier_runs import EarlierRuns
 from idlestate.service.interrupts import Interrupts
 from idlestate.service.monitor import Batch, Monitor
 from idlestate.service.pipeline_changelog import pipeline_changelog
@@ -72,6 +70,7 @@ class Job:
         uid: which of its pipelines.
         source: another path to read instead of the file's.
         sidecar: the address of its sidecar; None if it starts its own, or needs none.
+        afresh: whether a run first removes what earlier runs left.
     """
 
     def __init__(
@@ -80,6 +79,8 @@ class Job:
         uid: str,
         source: str | None = None,
         sidecar: Address | None = None,
+        *,
+        afresh: bool = False,
     ) -> None:
         self._config = config
         self._sidecar = sidecar
@@ -101,6 +102,9 @@ class Job:
             _absolute(sinks.rejects),
             format=sinks.format,
         )
+        self.afresh = afresh
+        self.has_removed = False
+        """Whether this run has removed what earlier runs left."""
         self.log = self.checkpoint.parent / f"{self.checkpoint.name}.spark.log"
 
     @property
@@ -109,39 +113,14 @@ class Job:
         return self.checkpoint / "idlestate" / self.uid / "growth.jsonl"
 
     @property
+    def _earlier(self) -> EarlierRuns:
+        sinks = (self._sinks.results, self._sinks.expired, self._sinks.rejects)
+        return EarlierRuns(self.checkpoint, self.uid, sinks, self._sidecar)
+
+    @property
     def has_committed(self) -> bool:
         """Whether the checkpoint holds a batch to continue from."""
         return newest_batch(self._folder, "commits") is not None
-
-    def remove_traces(self) -> None:
-        """Remove the checkpoint, its runs elsewhere, and the sink folders of earlier runs.
-
-        Raises:
-            RefusedError: a folder was not written by this pipeline.
-            StoreError: the store of the runs cannot be reached; nothing was removed.
-        """
-        marks = {
-            self.checkpoint: self.checkpoint / "idlestate" / self.uid,
-            **{
-                Path(folder): Path(folder) / "_idlestate.json"
-                for folder in (self._sinks.results, self._sinks.expired, self._sinks.rejects)
-                if folder is not None
-            },
-        }
-        for folder, mark in marks.items():
-            if folder.is_file() or (
-                folder.exists() and any(folder.iterdir()) and not mark.exists()
-            ):
-                raise RefusedError(
-                    f"{folder} was not written by this pipeline ({mark.name} is not in it), so "
-                    "--afresh does not remove it; remove it yourself or choose another folder"
-                )
-        if self._sidecar is not None:
-            drop_operator(self._sidecar, self.uid)
-        stop_private_sidecar(self.checkpoint)
-        remove_runs(self._folder)
-        for folder in marks:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def run(
         self,
@@ -167,7 +146,7 @@ class Job:
         metrics = SessionMetrics(exporter, budgets.__getitem__)
         counts = ReloadCounts()
         exporter.add(OF_RELOADS, counts.samples)
-        growth = GrowthLog(self.growth_path)
+        growth = GrowthLog(self.growth_path, afresh=self.afresh)
         place = self.pipeline.metrics
         try:
             page = run_page(metrics.at, growth, clock, self.pipeline, self._sidecar)
@@ -198,7 +177,10 @@ class Job:
         """Refuse invalid places before Spark is started, which takes seconds."""
         if self.checkpoint.is_file():
             raise RefusedError(f"checkpoint {self.checkpoint} is a file; name a folder")
-        check_owner(self._folder, self.uid)
+        if self.afresh:
+            self._earlier.check()
+        else:
+            check_owner(self._folder, self.uid)
         check_there(self._source)
         if self._second is not None:
             check_there(self._second)
@@ -217,9 +199,13 @@ class Job:
         reloads: Reloads,
         restarts: Restarts,
     ) -> Finished:
+        changes = self._changes(spark)
+        if self.afresh:
+            self._sinks.check_writable(spark)
+            self._earlier.remove()
+            self.has_removed = True
         self._sinks.claim(spark, self._query_id())
         self._claim_source()
-        changes = self._changes(spark)
         planned = newest_batch(self._folder, "offsets")
         if planned is not None:
             self._sinks.forget_after(spark, planned)

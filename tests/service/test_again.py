@@ -23,6 +23,7 @@ def run_until(monkeypatch: pytest.MonkeyPatch, error: BaseException, *, commits:
             log = job.checkpoint / "commits"
             log.mkdir(parents=True, exist_ok=True)
             (log / str(number)).touch()
+        job.has_removed = job.afresh
         raise error
 
     monkeypatch.setattr(Job, "run", run)

@@ -211,7 +211,7 @@ def test_the_limit_of_a_change_is_lifted_for_one_start(
 ) -> None:
     found: list[float] = []
 
-    def begun(config: Config, *_: object) -> object:
+    def begun(config: Config, *_: object, **__: object) -> object:
         found.append(config.policy_for("law").max_shrink)
         raise RefusedError("this is as far as it goes")
 

@@ -4,10 +4,12 @@ import os
 import shutil
 import socket
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
-from tests.service.command_line import assert_refused, event
+from idlestate.errors import RefusedError
+from tests.service.command_line import CommandLine, assert_refused, event
 
 TOOLS = ("bash", "basename", "cat", "dirname", "env", "expr", "grep", "ls", "readlink", "sed", "sh")
 
@@ -93,6 +95,59 @@ def test_afresh_removes_no_checkpoint_of_another_query(line):
     (line.checkpoint / "idlestate" / "another").mkdir(parents=True)
     assert_refused(line.run("--afresh"), str(line.checkpoint))
     assert (line.checkpoint / "offsets").is_dir()
+
+
+@pytest.fixture
+def ran(line: CommandLine) -> CommandLine:
+    """What a run leaves, as far as `--afresh` looks at it."""
+    (line.checkpoint / "idlestate" / "clicks").mkdir(parents=True)
+    (line.checkpoint / "commits").mkdir()
+    (line.checkpoint / "commits" / "0").touch()
+    for sink in ("results", "expired", "rejects"):
+        (line.out / sink / "batch_id=0").mkdir(parents=True)
+        (line.out / sink / "_idlestate.json").write_text('{"query_id": "x"}')
+    return line
+
+
+def files(line: CommandLine) -> list[Path]:
+    return sorted(line.out.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "options", "words"),
+    [
+        ({}, ["--source", "typo/"], ["source typo/ does not exist"]),
+        ({"metrics": {"port": 0, "address": "192.0.2.1"}}, [], ["192.0.2.1"]),
+        (
+            {"kind": "process", "function": "nowhere:F", "output": "n bigint", "aggregates": None},
+            [],
+            ["nowhere"],
+        ),
+    ],
+    ids=["source", "port", "function"],
+)
+def test_afresh_removes_nothing_if_the_run_cannot_start(ran, changed, options, words):
+    if "function" in changed:
+        changed["sinks"] = {"results": str(ran.out / "results")}
+    ran.write(**changed)
+    before = files(ran)
+    said = ran.run("--afresh", *options)
+    assert_refused(said, *words)
+    assert "to continue" not in said.text
+    assert files(ran) == before
+
+
+@pytest.mark.parametrize("fails", ["start_spark", "Job._changes"])
+def test_afresh_removes_nothing_if_spark_or_its_input_is_refused(ran, monkeypatch, fails):
+    def refuse(*words: object) -> None:
+        raise RefusedError("not so")
+
+    monkeypatch.setattr("idlestate.service.job.start_spark", lambda *_: MagicMock())
+    monkeypatch.setattr(f"idlestate.service.job.{fails}", refuse)
+    ran.write()
+    before = files(ran)
+    assert_refused(ran.run("--afresh"), "not so")
+    assert files(ran) == before
 
 
 def test_afresh_removes_no_file(line):

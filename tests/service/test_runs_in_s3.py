@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.config.loading import load_config
-from idlestate.service.job import Job
+from idlestate.service.earlier_runs import EarlierRuns
 from tests.crash.processes import Run, wait_until
 from tests.s3_server import ENVIRONMENT, S3Server, serve_s3
 from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event
@@ -104,6 +103,6 @@ def test_a_kill_an_outage_a_lost_cache_and_a_lost_object_change_nothing(
     assert_good(line.run_apart())
     assert found(line) == found(calm)
 
-    Job(load_config(line.config), "clicks").remove_traces()
+    EarlierRuns(line.checkpoint, "clicks", [], None).remove()
     assert s3.objects("state") == []
     assert not line.checkpoint.exists()
