@@ -6,6 +6,7 @@ from pathlib import Path
 
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
+from idlestate.pipeline.checkpoint.checkpoint_lock import LOCK
 from idlestate.pipeline.checkpoint.runs_folder import remove_runs
 from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.sidecar_attachment import drop_operator
@@ -40,9 +41,8 @@ class EarlierRuns:
             RefusedError: a folder was not written by this pipeline.
         """
         for folder, mark in self._marks.items():
-            if folder.is_file() or (
-                folder.exists() and any(folder.iterdir()) and not mark.exists()
-            ):
+            held = {path.name for path in folder.iterdir()} - {LOCK} if folder.is_dir() else set()
+            if folder.is_file() or (held and not mark.exists()):
                 raise RefusedError(
                     f"{folder} was not written by this pipeline ({mark.name} is not in it), so "
                     "--afresh does not remove it; remove it yourself or choose another folder"
@@ -60,4 +60,14 @@ class EarlierRuns:
         stop_private_sidecar(self._checkpoint)
         remove_runs(Folder(str(self._checkpoint)))
         for folder in self._marks:
-            shutil.rmtree(folder, ignore_errors=True)
+            _empty(folder)
+
+
+def _empty(folder: Path) -> None:
+    """Remove the contents of a folder, apart from the lock, which this process holds."""
+    if folder.exists():
+        for entry in folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != LOCK:
+                entry.unlink()

@@ -24,6 +24,7 @@ from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.families import OF_RELOADS
 from idlestate.metrics.growth_log import GrowthLog
 from idlestate.metrics.reload_counts import ReloadCounts
+from idlestate.pipeline.checkpoint.checkpoint_lock import held
 from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.folder_sinks import FolderSinks
 from idlestate.pipeline.function_class import load_co_function, load_function
@@ -160,7 +161,7 @@ class Job:
             spark = start_spark(self.pipeline.state_partitions, self.log)
             try:
                 metrics.attach(spark)
-                with Interrupts() as interrupts:
+                with Interrupts() as interrupts, held(self._folder):
                     restarts = Restarts(tell)
                     return self._run(
                         spark, metrics, growth, clock, on_batch, interrupts, reloads, restarts

@@ -6,7 +6,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, NoReturn
@@ -143,7 +143,7 @@ def rollback(checkpoint: Path, to: int) -> None:
     Example:
       idlestate state rollback build/checkpoint --to 41
     """
-    with session_on(checkpoint) as spark:
+    with session_on(checkpoint, alone=True) as spark:
         from idlestate.pipeline.checkpoint.rollback import roll_back
 
         undone = roll_back(spark, str(checkpoint), to)
@@ -175,7 +175,7 @@ def repartition(checkpoint: Path, partitions: int) -> None:
     Example:
       idlestate state repartition build/checkpoint --partitions 16
     """
-    with session_on(checkpoint) as spark:
+    with session_on(checkpoint, alone=True) as spark:
         from idlestate.pipeline.checkpoint.repartition import repartition as rewrite
 
         batch = rewrite(spark, str(checkpoint), partitions)
@@ -183,19 +183,24 @@ def repartition(checkpoint: Path, partitions: int) -> None:
 
 
 @contextmanager
-def session_on(checkpoint: Path, why: str = "") -> "Iterator[SparkSession]":
+def session_on(
+    checkpoint: Path, why: str = "", *, alone: bool = False
+) -> "Iterator[SparkSession]":
     """A Spark session; errors in it end the command with one line.
 
     Args:
         checkpoint: a checkpoint with operators, beside which Spark logs.
         why: the reason for which a command that may do without Spark needs it.
+        alone: whether no query may run on it meanwhile.
     """
     from idlestate.backends.files.folder import Folder
     from idlestate.errors import IdlestateError, RefusedError
+    from idlestate.pipeline.checkpoint.checkpoint_lock import held
     from idlestate.pipeline.checkpoint.operator_layout import operators
 
+    folder = Folder(str(checkpoint))
     with _told_in_a_line():
-        operators(Folder(str(checkpoint)))
+        operators(folder)
     # Imported late: Spark takes a second, and an invalid path should be reported at once.
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -205,14 +210,15 @@ def session_on(checkpoint: Path, why: str = "") -> "Iterator[SparkSession]":
 
     log = _spark_log(checkpoint)
     try:
-        try:
-            spark = start_spark(None, log)
-        except RefusedError as error:
-            fail(f"{error}; Spark is needed because of {why}" if why else str(error))
-        try:
-            yield spark
-        finally:
-            spark.stop()
+        with held(folder) if alone else nullcontext():
+            try:
+                spark = start_spark(None, log)
+            except RefusedError as error:
+                fail(f"{error}; Spark is needed because of {why}" if why else str(error))
+            try:
+                yield spark
+            finally:
+                spark.stop()
     except IdlestateError as error:
         fail(str(error))
     except (PySparkException, Py4JError, OSError) as error:

@@ -38,7 +38,7 @@ def test_another_driver_is_refused_until_the_first_is_killed(
     tmp_path: Path, other: subprocess.Popen[str]
 ) -> None:
     checkpoint = Folder(str(tmp_path))
-    with pytest.raises(RefusedError, match=rf"{tmp_path} already, in the process with pid"):
+    with pytest.raises(RefusedError, match=rf"{tmp_path} is in use already, in the process"):
         hold(checkpoint, "mine")
     other.kill()
     other.wait()

@@ -1,6 +1,7 @@
 """The command line: help that can be read, and a plain line for what cannot be done."""
 
 import errno
+import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
+from idlestate.pipeline.checkpoint.checkpoint_lock import LOCK
 from idlestate.retention.policy import Policy
 from idlestate.service import cli, live_view
 from tests.service.command_line import CommandLine, Said, assert_refused
@@ -102,6 +104,21 @@ def test_a_checkpoint_beside_which_no_log_can_be_written_is_named(
     monkeypatch.setattr("idlestate.service.spark_session.start_spark", start)
     said = called("state", "ls", tmp_path / "checkpoint")
     assert_refused(said, f"{tmp_path}/checkpoint.spark.log: Read-only file system")
+
+
+@pytest.mark.parametrize(
+    "words", [("rollback", "--to", "1"), ("repartition", "--partitions", "2")], ids=lambda it: it[0]
+)
+def test_a_checkpoint_is_not_changed_under_a_running_query(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "idlestate" / "clicks").mkdir(parents=True)
+    (tmp_path / "idlestate" / "clicks" / "layout.json").write_text("{}")
+    verb, *options = words
+    with (tmp_path / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        said = called("state", verb, tmp_path, *options)
+    assert_refused(said, f"checkpoint {tmp_path} is in use already", "stop that one first")
 
 
 @pytest.mark.parametrize(

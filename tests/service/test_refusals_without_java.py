@@ -1,5 +1,6 @@
 """What `idlestate run` refuses before it starts a JVM."""
 
+import fcntl
 import os
 import shutil
 import socket
@@ -9,6 +10,9 @@ from unittest.mock import MagicMock
 import pytest
 
 from idlestate.errors import RefusedError
+from idlestate.pipeline.checkpoint.checkpoint_lock import LOCK
+from idlestate.pipeline.folder_sinks import FolderSinks
+from idlestate.service.job import Job
 from tests.service.command_line import CommandLine, assert_refused, event
 
 TOOLS = ("bash", "basename", "cat", "dirname", "env", "expr", "grep", "ls", "readlink", "sed", "sh")
@@ -110,7 +114,7 @@ def ran(line: CommandLine) -> CommandLine:
 
 
 def files(line: CommandLine) -> list[Path]:
-    return sorted(line.out.rglob("*"))
+    return sorted(path for path in line.out.rglob("*") if path.name != LOCK)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +152,18 @@ def test_afresh_removes_nothing_if_spark_or_its_input_is_refused(ran, monkeypatc
     before = files(ran)
     assert_refused(ran.run("--afresh"), "not so")
     assert files(ran) == before
+
+
+def test_afresh_removes_nothing_under_a_running_query(ran, monkeypatch):
+    monkeypatch.setattr("idlestate.service.job.start_spark", lambda *_: MagicMock())
+    monkeypatch.setattr(Job, "_changes", lambda *_: None)
+    monkeypatch.setattr(FolderSinks, "check_writable", lambda *_: None)
+    ran.write()
+    with (ran.checkpoint / LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = files(ran)
+        assert_refused(ran.run("--afresh"), str(ran.checkpoint), "in use", "stop that one first")
+        assert files(ran) == before
 
 
 def test_afresh_removes_no_file(line):
