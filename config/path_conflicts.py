@@ -1,9 +1,9 @@
 """Conflicts between the places that pipelines read and write."""
 
+import os
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from idlestate.config.problems import FieldPath, Finding, render_path
 from idlestate.retention.shown_values import show
@@ -20,14 +20,14 @@ class Place:
 
     @property
     def whole(self) -> str:
-        """The place in full, without `.`, `..`, and without a pattern's part from its first glob
-        on or a URL's options.
+        """The place in full, with symbolic links followed, and without a pattern's part from its
+        first glob on or a URL's options.
         """
         scheme, separator, rest = self.text.partition("://")
         if not separator:
-            rest = Path(self.text.removeprefix("file:")).absolute().as_posix()
+            rest = os.path.realpath(self.text.removeprefix("file:"))
         elif scheme == "file":
-            separator = ""
+            separator, rest = "", os.path.realpath(rest)
         if self.is_shared:
             rest = rest.partition("?")[0]
         steps = rest.split("/")
@@ -41,6 +41,10 @@ class Place:
         """Whether the other place is this one or lies inside it."""
         return other.whole == self.whole or other.whole.startswith(self.whole.rstrip("/") + "/")
 
+    def overlaps(self, other: "Place") -> bool:
+        """Whether one of both holds the other."""
+        return self.holds(other) or other.holds(self)
+
 
 def check_places(
     sources: dict[str, list[Place]], outputs: dict[str, list[Place]]
@@ -53,14 +57,14 @@ def check_places(
     for uid, places in outputs.items():
         for place in places:
             for source in sources.get(uid, ()):
-                if source.holds(place) or place.holds(source):
+                if source.overlaps(place):
                     what = f"{show(place.text)} and the source {show(source.text)} overlap"
                     fix = "use a separate folder, or the query would read its own output"
                     yield Finding(place.path, what, fix)
             for other in earlier:
                 if place.is_shared and other.is_shared:
                     continue
-                if other.holds(place) or place.holds(other):
+                if other.overlaps(place):
                     yield _clash(place, other)
             earlier.append(place)
 

@@ -17,6 +17,7 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import newest_batch
 from idlestate.backends.shards.definition_change import Takeover
 from idlestate.config.loading import Config
+from idlestate.config.path_conflicts import Place
 from idlestate.config.pipeline_settings import Pipeline, SourceSection
 from idlestate.errors import RefusedError
 from idlestate.metrics.exporter import Exporter
@@ -178,6 +179,7 @@ class Job:
         """Refuse invalid places before Spark is started, which takes seconds."""
         if self.checkpoint.is_file():
             raise RefusedError(f"checkpoint {self.checkpoint} is a file; name a folder")
+        self._check_source_apart()
         if self.afresh:
             self._earlier.check()
         else:
@@ -188,6 +190,21 @@ class Job:
         if self.pipeline.function is not None:
             load = load_co_function if self.pipeline.kind == "co_process" else load_function
             load(self.uid, self.pipeline.function)
+
+    def _check_source_apart(self) -> None:
+        """Refuse a source that overlaps what the pipeline writes; in the file, this was checked."""
+        pipeline, sinks = self.pipeline, self.pipeline.sinks
+        written = (sinks.results, sinks.expired, sinks.rejects, pipeline.checkpoint)
+        places = [Place((), path) for path in written if path is not None]
+        if pipeline.runs is not None:
+            places.append(Place((), pipeline.runs, is_shared=True))
+        for source in filter(None, (self._source, self._second)):
+            for place in places:
+                if place.overlaps(Place((), source.path)):
+                    raise RefusedError(
+                        f"source {source.path} and {place.text}, which the pipeline writes, "
+                        "overlap; pass a separate folder, or the query would read its own output"
+                    )
 
     def _run(
         self,

@@ -27,6 +27,22 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("idlestate.service.job.start_spark", refuse)
 
 
+@pytest.fixture
+def ran(line: CommandLine) -> CommandLine:
+    """What a run leaves, as far as `--afresh` looks at it."""
+    (line.checkpoint / "idlestate" / "clicks").mkdir(parents=True)
+    (line.checkpoint / "commits").mkdir()
+    (line.checkpoint / "commits" / "0").touch()
+    for sink in ("results", "expired", "rejects"):
+        (line.out / sink / "batch_id=0").mkdir(parents=True)
+        (line.out / sink / "_idlestate.json").write_text('{"query_id": "x"}')
+    return line
+
+
+def files(line: CommandLine) -> list[Path]:
+    return sorted(path for path in line.out.rglob("*") if path.name != LOCK)
+
+
 def test_a_machine_without_java_gets_one_line_that_says_what_to_install(line, tmp_path):
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -70,6 +86,17 @@ def test_a_source_on_the_command_line_that_is_not_there_is_named(line):
     assert_refused(line.run("--source", "no-such-folder"), "no-such-folder", "does not exist")
 
 
+@pytest.mark.parametrize("options", [[], ["--afresh"]], ids=["on", "afresh"])
+@pytest.mark.parametrize("place", ["results", "expired/batch_id=0", "checkpoint", "link"])
+def test_a_source_on_the_command_line_that_the_pipeline_writes_is_refused(ran, place, options):
+    ran.write()
+    (ran.out / "link").symlink_to(ran.out / "rejects")
+    before = files(ran)
+    source = str(ran.out / place)
+    assert_refused(ran.run("--source", source, *options), f"source {source} and", "overlap")
+    assert files(ran) == before
+
+
 @pytest.mark.parametrize("name", ["checkpoint", "results", "expired", "rejects"])
 def test_afresh_removes_no_folder_of_others(line, name):
     line.write()
@@ -99,22 +126,6 @@ def test_afresh_removes_no_checkpoint_of_another_query(line):
     (line.checkpoint / "idlestate" / "another").mkdir(parents=True)
     assert_refused(line.run("--afresh"), str(line.checkpoint))
     assert (line.checkpoint / "offsets").is_dir()
-
-
-@pytest.fixture
-def ran(line: CommandLine) -> CommandLine:
-    """What a run leaves, as far as `--afresh` looks at it."""
-    (line.checkpoint / "idlestate" / "clicks").mkdir(parents=True)
-    (line.checkpoint / "commits").mkdir()
-    (line.checkpoint / "commits" / "0").touch()
-    for sink in ("results", "expired", "rejects"):
-        (line.out / sink / "batch_id=0").mkdir(parents=True)
-        (line.out / sink / "_idlestate.json").write_text('{"query_id": "x"}')
-    return line
-
-
-def files(line: CommandLine) -> list[Path]:
-    return sorted(path for path in line.out.rglob("*") if path.name != LOCK)
 
 
 @pytest.mark.parametrize(
