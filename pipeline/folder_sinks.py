@@ -88,7 +88,7 @@ class FolderSinks:
         Raises:
             RefusedError: a folder cannot be written.
         """
-        for folder in self._folders(spark).values():
+        for folder in self.folders(spark).values():
             folder.make()
             folder.check_writable()
 
@@ -101,18 +101,18 @@ class FolderSinks:
         Raises:
             RefusedError: a folder belongs to another query, or holds other files.
         """
-        for folder in self._folders(spark).values():
+        for folder in self.folders(spark).values():
             _claim(folder, query_id)
 
     def forget_after(self, spark: SparkSession, batch_id: int) -> None:
         """Remove the output of later batches, which were undone; before the query starts."""
-        for folder in self._folders(spark).values():
+        for folder in self.folders(spark).values():
             for name in list(folder.names()):
                 _, found, number = name.partition("batch_id=")
                 if found and number.isdigit() and int(number) > batch_id:
                     _undo(spark, folder, name)
 
-    def _folders(self, spark: SparkSession) -> dict[str, SinkFolder]:
+    def folders(self, spark: SparkSession) -> dict[str, SinkFolder]:
         """The folder of each kind of change."""
         named = {
             "update": ("results", self.results),
@@ -126,7 +126,7 @@ class FolderSinks:
         }
 
     def _write(self, spark: SparkSession, changes: DataFrame, batch_id: int) -> None:
-        folders = self._folders(spark)
+        folders = self.folders(spark)
         staged = SinkFolder(spark, f"{self.results}/{_STAGING}", folders["update"].sink)
         # So that an error names the sink, unlike Spark's own.
         staged.make()

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from idlestate.errors import RefusedError
 from idlestate.pipeline.hadoop import Hadoop
 
-_MARK = "_idlestate.json"
+MARK = "_idlestate.json"
 """Names the query that owns the folder; readers skip names with this prefix."""
 _UNDONE = "_idlestate.undone"
 _TRIAL = "_idlestate.trial"
@@ -44,7 +44,7 @@ class SinkFolder:
         Raises:
             RefusedError: it has another query's mark.
         """
-        text = self.read(_MARK)
+        text = self.read(MARK)
         if text is None:
             return False
         if json.loads(text)["query_id"] != query_id:
@@ -57,11 +57,11 @@ class SinkFolder:
 
     def own(self, query_id: str, rollbacks: int = 0) -> None:
         """Mark the folder as owned by this query, without output that its rollbacks undid."""
-        self.write(_MARK, json.dumps({"query_id": query_id, "rollbacks": rollbacks}))
+        self.write(MARK, json.dumps({"query_id": query_id, "rollbacks": rollbacks}))
 
     def rollbacks_seen(self) -> int:
         """The number of rollbacks in the folder's mark."""
-        seen: int = json.loads(self.read(_MARK) or "{}").get("rollbacks", 0)
+        seen: int = json.loads(self.read(MARK) or "{}").get("rollbacks", 0)
         return seen
 
     def note_undone(self, files: Iterable[str]) -> None:
@@ -126,6 +126,20 @@ class SinkFolder:
         """Remove a file or folder with its contents, if it exists."""
         with self._told("written to"):
             self._system.delete(self._path(name), True)  # noqa: FBT003 - with all that is in it
+
+    def empty(self) -> None:
+        """Remove all that is in the folder, the mark last: until then, it is not another query's.
+
+        Raises:
+            RefusedError: that is not possible.
+        """
+        for name in list(self.names()):
+            if name != MARK:
+                self.remove(name)
+        left = [name for name in self.names() if name != MARK]
+        if left:
+            raise self._refused("emptied", f"{left[0]} cannot be removed")
+        self.remove(MARK)
 
     def remove_own(self, url: str) -> None:
         """Remove a file by its URL, if it is anywhere below this folder."""

@@ -104,6 +104,7 @@ class Job:
             _absolute(sinks.rejects),
             format=sinks.format,
         )
+        self._earlier = EarlierRuns(self.checkpoint, uid, self._sinks, sidecar)
         self.afresh = afresh
         self.has_removed = False
         """Whether this run has removed what earlier runs left."""
@@ -113,11 +114,6 @@ class Job:
     def growth_path(self) -> Path:
         """The growth log, in the checkpoint: both are removed together."""
         return self.checkpoint / "idlestate" / self.uid / "growth.jsonl"
-
-    @property
-    def _earlier(self) -> EarlierRuns:
-        sinks = (self._sinks.results, self._sinks.expired, self._sinks.rejects)
-        return EarlierRuns(self.checkpoint, self.uid, sinks, self._sidecar)
 
     @property
     def has_committed(self) -> bool:
@@ -219,8 +215,7 @@ class Job:
     ) -> Finished:
         changes = self._changes(spark)
         if self.afresh:
-            self._sinks.check_writable(spark)
-            self._earlier.remove()
+            self._earlier.remove(spark)
             self.has_removed = True
         self._sinks.claim(spark, self._query_id())
         self._claim_source()
@@ -344,6 +339,6 @@ class Job:
 
 def _absolute(place: str | None) -> Any:
     """A local path as an absolute one, which does not depend on the working directory."""
-    if place is None or "://" in place:
+    if place is None or "://" in place or place.startswith("file:"):
         return place
     return os.path.abspath(place)  # noqa: PTH100 - keeps patterns with * as they are

@@ -11,7 +11,6 @@ import pytest
 
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.checkpoint_lock import LOCK
-from idlestate.pipeline.folder_sinks import FolderSinks
 from idlestate.service.job import Job
 from tests.service.command_line import CommandLine, assert_refused, event
 
@@ -168,7 +167,6 @@ def test_afresh_removes_nothing_if_spark_or_its_input_is_refused(ran, monkeypatc
 def test_afresh_removes_nothing_under_a_running_query(ran, monkeypatch):
     monkeypatch.setattr("idlestate.service.job.start_spark", lambda *_: MagicMock())
     monkeypatch.setattr(Job, "_changes", lambda *_: None)
-    monkeypatch.setattr(FolderSinks, "check_writable", lambda *_: None)
     ran.write()
     with (ran.checkpoint / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

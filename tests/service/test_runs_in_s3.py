@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.service.earlier_runs import EarlierRuns
+from idlestate.backends.files.folder import Folder
+from idlestate.pipeline.checkpoint.runs_folder import remove_runs
 from tests.crash.processes import Run, wait_until
 from tests.s3_server import ENVIRONMENT, S3Server, serve_s3
 from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event
@@ -103,6 +104,5 @@ def test_a_kill_an_outage_a_lost_cache_and_a_lost_object_change_nothing(
     assert_good(line.run_apart())
     assert found(line) == found(calm)
 
-    EarlierRuns(line.checkpoint, "clicks", [], None).remove()
+    remove_runs(Folder(str(line.checkpoint)))
     assert s3.objects("state") == []
-    assert not line.checkpoint.exists()
