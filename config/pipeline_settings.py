@@ -274,8 +274,8 @@ class Pipeline(Section):
     """Where the rows go."""
     backend: Backend = "spark"
     """Where state is kept: spark (in the checkpoint), or rocksdb or heap (in a sidecar)."""
-    checkpoint: text.Place = Field(examples=["build/checkpoint"])
-    """The checkpoint of the query; it holds the state."""
+    checkpoint: text.LocalPlace = Field(examples=["build/checkpoint"])
+    """The path of the query's checkpoint, which holds the state."""
     runs: text.RunsPlace | None = Field(default=None, examples=["s3://bucket/folder"])
     """Where the files of state are stored instead; fixed by the first start."""
     state_partitions: Annotated[int, whole(1, 10_000)] | None = None

@@ -85,7 +85,7 @@ class Tls(Section):
 class Sidecar(Section):
     """A process that holds state outside of queries."""
 
-    directory: text.Place = Field(examples=["build/sidecar"])
+    directory: text.LocalPlace = Field(examples=["build/sidecar"])
     """Where its state is stored; one sidecar at a time can use it."""
     backend: Store = "rocksdb"
     """How state is stored: rocksdb or heap."""

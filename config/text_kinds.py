@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from idlestate.config.field_kinds import FieldKind, refuse
 from idlestate.config.url_secrets import holds_secret, without_secrets
+from idlestate.config.urls import is_url
 from idlestate.retention.shown_values import show
 
 NAME_PATTERN = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
@@ -130,6 +131,30 @@ Place = Annotated[
     str, FieldKind(_read_place, {"type": "string", "minLength": 1, "maxLength": MAX_PATH})
 ]
 """A path, or a URI that Spark can open; a relative path counts from the working directory."""
+
+
+def _read_local_place(value: object) -> str:
+    text = _read_place(value)
+    if is_url(text):
+        path = re.sub("^file:(//[^/]*)?", "", text)
+        fix = "use a path" if path in ("", text) else f"use {path}"
+        raise refuse(f"{show(text)} is a URL, and only a path is allowed here", fix)
+    return text
+
+
+LocalPlace = Annotated[
+    str,
+    FieldKind(
+        _read_local_place,
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_PATH,
+            "pattern": "^(?!file:)(?!.*://)",
+        },
+    ),
+]
+"""A path; a relative one counts from the working directory."""
 
 
 def _read_runs(value: object) -> str:

@@ -11,6 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from idlestate.config.pipeline_settings import SourceSection
 from idlestate.config.sql.quoting import quoted
+from idlestate.config.urls import is_url
 from idlestate.errors import RefusedError
 from idlestate.pipeline.hadoop import Hadoop
 from idlestate.pipeline.task_errors import spark_says
@@ -51,7 +52,7 @@ def check_there(source: SourceSection) -> None:
         RefusedError: with the path.
     """
     path = source.path
-    if "://" in path or path.startswith("file:") or any(glob in path for glob in _GLOBS):
+    if is_url(path) or any(glob in path for glob in _GLOBS):
         return
     if not Path(path).exists():
         raise RefusedError(

@@ -12,6 +12,7 @@ import click
 from idlestate._without_pandas import without_pandas
 from idlestate.config.plurals import counted
 from idlestate.service.advise_command import advise
+from idlestate.service.checkpoint_path import CheckpointPath
 from idlestate.service.click_stream import DEFAULT_EVENTS, DEFAULT_SEED, generate_clicks
 from idlestate.service.command_again import command_again
 from idlestate.service.explain_command import explain
@@ -53,7 +54,7 @@ def main() -> None:
 @click.option(
     "--against",
     metavar="CHECKPOINT",
-    type=click.Path(path_type=Path),
+    type=CheckpointPath(),
     help="Also check whether a run would take over the state in this checkpoint.",
 )
 def check(file: Path, against: Path | None) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from idlestate.backends.files.folder import Folder
+from idlestate.config.urls import is_url
 from idlestate.errors import RefusedError, StoreError
 from idlestate.pipeline.checkpoint.checkpoint_lock import LOCK
 from idlestate.pipeline.checkpoint.runs_folder import remove_runs
@@ -54,7 +55,7 @@ class EarlierRuns:
             is_ours=(self._checkpoint / "idlestate" / self._uid).exists(),
         )
         for place in (self._sinks.results, self._sinks.expired, self._sinks.rejects):
-            if place is not None and "://" not in place:
+            if place is not None and not is_url(place):
                 names = _names(Path(place))
                 _refuse_others(place, names, MARK, is_ours=MARK in names)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from idlestate._without_pandas import without_pandas
+from idlestate.service.checkpoint_path import CheckpointPath
 from idlestate.service.sidecar_commands import refuse_unused, shows_secrets
 from idlestate.service.system_errors import os_problem
 
@@ -20,7 +21,7 @@ FAILED, USAGE = 1, 2
 
 
 @click.command()
-@click.argument("checkpoint", type=click.Path(path_type=Path), required=False)
+@click.argument("checkpoint", type=CheckpointPath(), required=False)
 @click.option(
     "--operator", "uid", help="Operator. Required for a sidecar, or if there are several."
 )

@@ -19,6 +19,7 @@ from idlestate.backends.shards.definition_change import Takeover
 from idlestate.config.loading import Config
 from idlestate.config.path_conflicts import Place
 from idlestate.config.pipeline_settings import Pipeline, SourceSection
+from idlestate.config.urls import is_url
 from idlestate.errors import RefusedError
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.exposition import ListenError, MetricsServer
@@ -339,6 +340,6 @@ class Job:
 
 def _absolute(place: str | None) -> Any:
     """A local path as an absolute one, which does not depend on the working directory."""
-    if place is None or "://" in place or place.startswith("file:"):
+    if place is None or is_url(place):
         return place
     return os.path.abspath(place)  # noqa: PTH100 - keeps patterns with * as they are

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from idlestate._without_pandas import without_pandas
+from idlestate.service.checkpoint_path import CheckpointPath
 from idlestate.service.sidecar_commands import refuse_unused, shows_secrets
 from idlestate.service.system_errors import os_problem
 
@@ -21,9 +22,7 @@ _IN = {0: "now", 3_600_000: "in 1h", 86_400_000: "in 24h"}
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--against", metavar="CHECKPOINT", type=click.Path(path_type=Path), help="A checkpoint."
-)
+@click.option("--against", metavar="CHECKPOINT", type=CheckpointPath(), help="A checkpoint.")
 @click.option("--sidecar", metavar="ADDRESS", help="A running sidecar: unix:PATH or HOST:PORT.")
 @click.option("--operator", "uid", help="Plan for this operator only.")
 @click.option(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from idlestate.config.plurals import counted
+from idlestate.service.checkpoint_path import CheckpointPath
 from idlestate.service.system_errors import os_problem
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 FAILED = 1
 _SHOWN = 10  # input files that a rollback lists
 
-_checkpoint = click.argument("checkpoint", type=click.Path(path_type=Path))
+_checkpoint = click.argument("checkpoint", type=CheckpointPath())
 _uid = click.option("--uid", help="Operator. Required if the checkpoint has several.")
 
 

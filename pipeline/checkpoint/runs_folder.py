@@ -7,6 +7,7 @@ from pathlib import Path
 
 from idlestate.backends.files.folder import Folder
 from idlestate.config.url_secrets import holds_secret, without_secrets
+from idlestate.config.urls import is_url
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, layout_path, read_layout
 
@@ -23,8 +24,7 @@ def runs_place(uid: str, runs: str) -> str:
             "written to the checkpoint; put it into the environment (AWS_ACCESS_KEY_ID, "
             "AWS_SECRET_ACCESS_KEY)"
         )
-    is_url = "://" in runs or runs.startswith("file:")
-    return runs.rstrip("/") if is_url else str(Path(runs).absolute())
+    return runs.rstrip("/") if is_url(runs) else str(Path(runs).absolute())
 
 
 def runs_of(checkpoint: Folder, uid: str, layout: OperatorLayout) -> Folder:

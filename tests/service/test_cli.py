@@ -122,6 +122,21 @@ def test_a_checkpoint_is_not_changed_under_a_running_query(
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "f.yaml", "--against"),
+        ("plan", "f.yaml", "--against"),
+        ("explain", "--key", "a"),
+        ("state", "ls"),
+    ],
+    ids=lambda words: words[0],
+)
+@pytest.mark.parametrize("url", ["s3://bucket/checkpoint", "file:/data/checkpoint"])
+def test_a_url_is_not_taken_for_the_path_of_a_checkpoint(words: tuple[str, ...], url: str) -> None:
+    assert_refused(called(*words, url), f"{url} is a URL; pass the path of a checkpoint", code=2)
+
+
+@pytest.mark.parametrize(
     ("points", "why"), [(0, "the growth log has no points yet"), (1, "file: File exists")]
 )
 def test_a_run_whose_picture_cannot_be_drawn_says_that_it_is_complete(
