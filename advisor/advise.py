@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 STATE_BYTES = 48
 """Bytes per live key besides the key in a run: hash, three times, index, and one aggregate."""
+MOST_BYTES_PER_KEY = 10**12
 NULL_KEYS = ("keep", "reject")
 MAX_AHEAD_MS = 3_600_000
 """Events further ahead of the clock are rejected, as a job does by default."""
@@ -82,8 +83,11 @@ def advise(
         raise RefusedError("key is empty: pass at least one column")
     if key_budget is not None and (type(key_budget) is not int or key_budget < 1):
         raise RefusedError(f"key_budget {key_budget!r} is not valid; pass a whole number above 0")
-    if bytes_per_key is not None and not bytes_per_key > 0:
-        raise RefusedError(f"bytes_per_key {bytes_per_key!r} is not valid; pass a number above 0")
+    if bytes_per_key is not None and not 0 < bytes_per_key <= MOST_BYTES_PER_KEY:
+        raise RefusedError(
+            f"bytes_per_key {bytes_per_key!r} is not valid; pass a number above 0, at most "
+            f"{MOST_BYTES_PER_KEY:,}"
+        )
     log, leftovers = _open(events, reading)
     with closing(log):
         if bytes_per_key is None:

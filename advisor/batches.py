@@ -58,7 +58,7 @@ class JobBatches:
             RefusedError: the batches given do not have as many rows as the log.
         """
         if len(self.rows) == 1:
-            return np.arange(rows) // self.rows[0]
+            return np.arange(rows) // min(self.rows[0], max(rows, 1))
         if sum(self.rows) != rows:
             raise RefusedError(
                 f"batches has {sum(self.rows):,} rows in total, but the log has {rows:,}; pass the "

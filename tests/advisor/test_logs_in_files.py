@@ -152,6 +152,8 @@ def test_one_event_is_a_log() -> None:
         ({"windows": [1.5]}, "windows: 1.5 has no unit"),
         ({"key_budget": 0}, "key_budget 0 is not valid"),
         ({"bytes_per_key": 0}, "bytes_per_key 0 is not valid"),
+        ({"bytes_per_key": float("inf")}, "bytes_per_key inf is not valid; pass .* at most 1,000,"),
+        ({"bytes_per_key": 1e308}, r"bytes_per_key 1e\+308 is not valid"),
         ({"batches": 0}, "batches 0 is not valid"),
         ({"batches": [2, 2]}, "batches has 4 rows in total, but the log has 6"),
         ({"batches": "0s"}, "a batch of 0s has no events"),
@@ -179,6 +181,10 @@ def test_columns_of_unusable_types_are_named() -> None:
         returning(pa.table({"user": ["a"], "at": [1_700_000_000]}))
     with pytest.raises(RefusedError, match="events is a list"):
         returning([1, 2])
+
+
+def test_a_batch_larger_than_any_log_holds_all_of_it() -> None:
+    assert returning(TABLE, batches=10**20) == returning(TABLE, batches=TABLE.num_rows)
 
 
 def test_too_many_batches_are_refused() -> None:
