@@ -129,8 +129,7 @@ class Policy:
                 f"idle_max={format_duration(self.idle_min_ms + self.min_gap_ms)!r}, or lower "
                 "min_gap"
             )
-        if not 0 <= self.max_shrink <= 1:
-            raise SettingError(f"max_shrink must be a share from 0 to 1, not {self.max_shrink!r}")
+        _require_share("max_shrink", self.max_shrink)
         object.__setattr__(self, "update", _member("update", self.update, UpdateType))
         object.__setattr__(self, "ttl_update", _member("ttl_update", self.ttl_update, UpdateType))
         object.__setattr__(self, "time", _member("time", self.time, TimeDomain))
@@ -243,6 +242,11 @@ def _span_ms(name: str, value: Duration) -> int:
         return duration_ms(value)
     except DurationError as error:
         raise DurationError(f"{name}: {error.what}", error.fix) from error
+
+
+def _require_share(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise SettingError(f"{name} must be a share from 0 to 1, such as 0.5, not {value!r}")
 
 
 def _require_span(name: str, value: object) -> None:

@@ -161,6 +161,8 @@ def test_words_may_be_text(name: str, member: StrEnum) -> None:
         {"idle_min": "soon"},
         {"ttl_ms": -1},
         {"max_shrink": 2},
+        {"max_shrink": "50%"},
+        {"max_shrink": None},
         {"time": "sometimes"},
     ],
 )
