@@ -19,6 +19,8 @@ _NOTHING = {"", "~", "null", "Null", "NULL"}
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _FRACTION = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,18}")
 
+_TOO_LONG = re.compile(r"-?(?=.*[0-9]{19})[0-9]+(?:\.[0-9]+)?")
+
 _BASE_60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
 _OCTAL = re.compile(r"[-+]?0[0-9_]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?", re.DOTALL)
@@ -86,6 +88,11 @@ def _refuse_traps(text: str) -> None:
         raise ScalarError(
             f"{shown} is a date to some YAML parsers and text to others",
             f"put it in quotes: {quoted}",
+        )
+    if _TOO_LONG.fullmatch(text):
+        raise ScalarError(
+            f"{shown} is not the same number to all YAML parsers",
+            f"use at most 18 digits, or {quoted} for the text",
         )
     if _NUMBER.fullmatch(text):
         raise ScalarError(

@@ -26,6 +26,7 @@ PATTERN = "^(?=[0-9])" + "".join(f"([0-9]{{1,15}}{unit})?" for unit in UNITS_MS)
 EXAMPLES = "30s, 15m, 12h, 7d or 1h30m"
 
 _GRAMMAR = re.compile(PATTERN.removesuffix("$"))
+_OF_ANY_LENGTH = re.compile(_GRAMMAR.pattern.replace("{1,15}", "+"))
 _BARE_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _PART = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?\s*([A-Za-zµ]{1,16})[\s,]*")
 _CLOCK = re.compile(r"([0-9]{1,3}):([0-9]{2})(?::([0-9]{2}))?")
@@ -88,16 +89,14 @@ def parse_duration(text: str) -> int:
         return 0
     match = _GRAMMAR.fullmatch(text)
     if match is None:
-        raise _explain(text)
+        has_long_part = _OF_ANY_LENGTH.fullmatch(text) and re.search("[1-9][0-9]{15}", text)
+        raise _too_long(text) if has_long_part else _explain(text)
     total_ms = 0
     for part, (unit, unit_ms) in zip(match.groups(), UNITS_MS.items(), strict=True):
         if part is not None:
             total_ms += int(part.removesuffix(unit)) * unit_ms
     if total_ms > MAX_DURATION_MS:
-        raise DurationError(
-            f"{show(text)} exceeds the maximum of {format_duration(MAX_DURATION_MS)}",
-            f"use at most {format_duration(MAX_DURATION_MS)}",
-        )
+        raise _too_long(text)
     return total_ms
 
 
@@ -120,6 +119,11 @@ def unit_hint(number: str) -> str:
     """What to write instead of a number that has no unit."""
     whole = number if number.isdecimal() else "30"
     return f"add a unit: {whole}s, {whole}m or {whole}h"
+
+
+def _too_long(text: str) -> DurationError:
+    longest = format_duration(MAX_DURATION_MS)
+    return DurationError(f"{show(text)} exceeds the maximum of {longest}", f"use at most {longest}")
 
 
 def _explain(text: str) -> DurationError:
@@ -146,7 +150,9 @@ def _explain(text: str) -> DurationError:
         if word in _TOO_FINE:
             return DurationError(f"{shown}: {word} is too fine", "use whole ms, such as 500ms")
     meant_ms = _sum_of_parts(text) if words else None
-    if meant_ms is not None and meant_ms <= MAX_DURATION_MS:
+    if meant_ms is not None and meant_ms > MAX_DURATION_MS:
+        return _too_long(text)
+    if meant_ms is not None:
         return DurationError(f"{shown} is not a valid duration", f"use {format_duration(meant_ms)}")
     return DurationError(f"{shown} is not a valid duration", f"use a duration such as {EXAMPLES}")
 

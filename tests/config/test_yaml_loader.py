@@ -137,6 +137,16 @@ def test_numbers_that_readers_disagree_about_are_refused(number: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("number", ["9223372036854775807", "-1000000000000000000.5"])
+def test_numbers_of_too_many_digits_are_refused(number: str) -> None:
+    assert refusals(f"a: {number}") == [
+        (
+            f"f.yaml:1: a: {number} is not the same number to all YAML parsers; "
+            f'use at most 18 digits, or "{number}" for the text'
+        )
+    ]
+
+
 @given(st.text(st.sampled_from("0123456789+-_.:eExobTZ yn"), min_size=1, max_size=12))
 def test_what_is_read_is_what_pyyaml_reads(text: str) -> None:
     """No scalar is taken that the usual reader of YAML 1.1 takes for something else."""
