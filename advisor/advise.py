@@ -81,6 +81,9 @@ def advise(
     )
     if not reading.key:
         raise RefusedError("key is empty: pass at least one column")
+    twice = [name for name in dict.fromkeys(reading.key) if reading.key.count(name) > 1]
+    if twice:
+        raise RefusedError(f"key column {twice[0]!r} is listed twice; pass it once")
     if key_budget is not None and (type(key_budget) is not int or key_budget < 1):
         raise RefusedError(f"key_budget {key_budget!r} is not valid; pass a whole number above 0")
     if bytes_per_key is not None and not 0 < bytes_per_key <= MOST_BYTES_PER_KEY:
@@ -98,8 +101,12 @@ def advise(
 
 def _open(events: Any, reading: Reading) -> tuple[EventLog, Leftovers]:
     if isinstance(events, str | Path):
-        events = read_events(Path(events), reading)
-    elif isinstance(events, pd.DataFrame):
+        table = read_events(Path(events), reading)
+        try:
+            return memory_log(table, reading)
+        except RefusedError as error:
+            raise RefusedError(f"{events}: {error}") from error
+    if isinstance(events, pd.DataFrame):
         check_columns([str(name) for name in events.columns], reading)
         events = pa.Table.from_pandas(events[list(reading.columns)], preserve_index=False)
     elif hasattr(events, "mapInArrow"):

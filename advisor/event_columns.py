@@ -73,6 +73,17 @@ def unusable_time(name: str, kind: str) -> RefusedError:
     )
 
 
+def no_usable_row(reading: Reading, rows: int) -> RefusedError:
+    """The error of a log of so many rows, all of which are rejected."""
+    if not rows:
+        return RefusedError("the log has no rows; pass one with events")
+    keys = f" and a key in {', '.join(reading.key)}" if reading.rejects_null_keys else ""
+    return RefusedError(
+        f"no row has a usable event time in {reading.event_time}{keys} ({rows:,} rejected); use "
+        "timestamps, or ISO 8601 texts such as 2025-03-03T12:00:00Z, from 1970-01-02 until now"
+    )
+
+
 def unusable_key(name: str, kind: str) -> RefusedError:
     """The error of a column that cannot be a key."""
     return RefusedError(

@@ -15,13 +15,13 @@ from idlestate.advisor.event_columns import (
     check_key_type,
     check_time_type,
     is_text,
+    no_usable_row,
 )
 from idlestate.advisor.event_log import Leftovers, MemoryLog
 from idlestate.advisor.gaps import Gaps
 from idlestate.advisor.partial_counts import LogPart
 from idlestate.advisor.sequences import Sequences
 from idlestate.config.time_kinds import FIRST_EVENT_TIME_MS
-from idlestate.errors import RefusedError
 from idlestate.retention.rules import Times
 
 Ints = npt.NDArray[np.int64]
@@ -35,6 +35,8 @@ def memory_log(table: pa.Table, reading: Reading) -> tuple[MemoryLog, Leftovers]
         RefusedError: a column is missing or of an unusable type, or no row is left.
     """
     check_columns(table.column_names, reading)
+    if not table.num_rows:  # whose columns may have no types
+        raise no_usable_row(reading, 0)
     t_ms = event_times(table.column(reading.event_time), reading.event_time)
     is_good = (t_ms >= FIRST_EVENT_TIME_MS) & (t_ms <= reading.latest_ms)
     columns = [_key_column(table.column(name), name) for name in reading.key]
@@ -51,10 +53,7 @@ def memory_log(table: pa.Table, reading: Reading) -> tuple[MemoryLog, Leftovers]
         late = int(len(rows) - in_time.sum())
         rows, batch = rows[in_time], batch[in_time]
     if not len(rows):
-        raise RefusedError(
-            f"no row has a usable event time in {reading.event_time}"
-            + (f" ({rejected:,} rejected)" if rejected else " (the log is empty)")
-        )
+        raise no_usable_row(reading, rejected)
     codes = _codes(columns, rows)
     t_ms = t_ms[rows]
     in_turn = _in_turn(t_ms, batch)

@@ -36,6 +36,7 @@ from idlestate.advisor.chunks import SCHEMA, TIME, WIDTH, parts, prepare
 from idlestate.advisor.event_columns import (
     Reading,
     check_columns,
+    no_usable_row,
     unusable_key,
     unusable_time,
 )
@@ -82,10 +83,7 @@ def spark_log(events: DataFrame, reading: Reading) -> tuple["SparkLog", Leftover
     assert counted is not None
     rows, good = counted
     if not good:
-        raise RefusedError(
-            f"no row has a usable event time in {reading.event_time}"
-            + (f" ({rows:,} rejected)" if rows else " (the log is empty)")
-        )
+        raise no_usable_row(reading, rows)
     named = [F.col(key).alias(f"key_{at}") for at, key in enumerate(keys)]
     width = sum((_width(events, name) for name in reading.key), F.lit(0))
     by_key = [f"key_{at}" for at in range(len(keys))]

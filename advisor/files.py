@@ -8,6 +8,7 @@ import pyarrow.dataset as ds
 from idlestate.advisor.event_columns import Reading, check_columns
 from idlestate.errors import RefusedError
 
+_SHOWN = 300
 _FORMATS = {
     ".parquet": "parquet",
     ".json": "json",
@@ -29,7 +30,13 @@ def read_events(path: Path, reading: Reading) -> pa.Table:
         check_columns(data.schema.names, reading)
         return data.to_table(columns=list(reading.columns))
     except (pa.ArrowException, OSError) as error:
-        raise RefusedError(f"{path} cannot be read: {error}") from error
+        raise RefusedError(f"{path} cannot be read: {_on_one_line(error)}") from error
+
+
+def _on_one_line(error: Exception) -> str:
+    """What Arrow says, which may repeat bytes of the file."""
+    text = "".join(each if each.isprintable() else " " for each in str(error))
+    return f"{text[:_SHOWN]}..." if len(text) > _SHOWN else text
 
 
 def files_of(path: Path) -> tuple[str, list[Path]]:

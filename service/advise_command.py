@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,7 +13,7 @@ from idlestate.service.system_errors import os_problem
 if TYPE_CHECKING:
     from idlestate.advisor.advice import Advice
 
-FAILED = 1
+FAILED, USAGE = 1, 2
 
 
 @click.command()
@@ -81,9 +82,10 @@ def advise(
     """
     from idlestate.errors import IdlestateError
 
+    if picture is not None and picture.suffix not in (".svg", ".png"):
+        _fail(f"--picture {picture}: the file must end in .svg or .png", USAGE)
     try:
         advice = _advice(data, windows=windows or None, **arguments)
-        written = _write(advice, data, picture, html)
     except IdlestateError as error:
         _fail(str(error))
     except OSError as error:
@@ -94,8 +96,13 @@ def advise(
         from idlestate.advisor.text_report import text_report
 
         click.echo(text_report(advice))
-    for file in written:
-        click.echo(f"written: {file}", err=output == "json")
+    try:
+        for file in _written(advice, data, picture, html):
+            click.echo(f"written: {file}", err=output == "json")
+    except IdlestateError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(os_problem(error))
 
 
 def _advice(
@@ -117,20 +124,23 @@ def _advice(
             return advise_on(events, key=list(key), batches=given, **arguments)
 
 
-def _write(advice: "Advice", data: str, picture: Path | None, html: Path | None) -> list[Path]:
-    """Write the requested files."""
+def _written(
+    advice: "Advice", data: str, picture: Path | None, html: Path | None
+) -> Iterator[Path]:
+    """Write the requested files, one after the other."""
     if picture is not None:
         from idlestate.advisor.curve_chart import draw_curve
 
         draw_curve(advice, picture)
+        yield picture
     if html is not None:
         from idlestate.advisor.html_report import html_report
 
         html.parent.mkdir(parents=True, exist_ok=True)
         html.write_text(html_report(advice, data), encoding="utf-8")
-    return [file for file in (picture, html) if file is not None]
+        yield html
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, code: int = FAILED) -> NoReturn:
     click.secho(message, fg="red", err=True)
-    sys.exit(FAILED)
+    sys.exit(code)

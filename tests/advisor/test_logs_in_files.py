@@ -143,6 +143,7 @@ def test_one_event_is_a_log() -> None:
         ({"key": "usr"}, "key column 'usr' not found; available: user, at"),
         ({"event_time": "when"}, "event time column 'when' not found"),
         ({"key": []}, "key is empty"),
+        ({"key": ["user", "user"]}, "key column 'user' is listed twice; pass it once"),
         ({"windows": []}, "windows is empty"),
         ({"windows": "30m"}, r"pass a list, such as \['30m'\]"),
         ({"windows": ["30"]}, '"30" has no unit'),
@@ -201,6 +202,19 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(RefusedError, match=r"holds \.txt; pass a file or folder of one format"):
         returning(tmp_path)
+    header = tmp_path / "header.csv"
+    header.write_text("user,at\n")
+    with pytest.raises(RefusedError, match=r"header\.csv: the log has no rows"):
+        returning(header)
+    header.write_text("user,at\na,soon\n")
+    with pytest.raises(RefusedError, match=r"header\.csv: no row .* at \(1 rejected\); use times"):
+        returning(header)
+    binary = tmp_path / "binary.csv"
+    binary.write_bytes(b"a\n" + b"\x1b[2J\x00,\x07" * 1_000)
+    with pytest.raises(RefusedError, match="cannot be read") as caught:
+        returning(binary)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 600
     broken = tmp_path / "broken.parquet"
     broken.write_text("x")
     with pytest.raises(RefusedError, match="cannot be read"):

@@ -84,7 +84,6 @@ def test_files_do_not_get_in_the_way_of_json(log: Path, tmp_path: Path) -> None:
         (["--key", "user", "--event-time", "at", "--window", "soon"], "not a valid duration"),
         (["--key", "user", "--event-time", "app"], "no row has a usable event time in app"),
         (["--key", "user", "--event-time", "at", "--batches", "0"], "batches 0 is not valid"),
-        (["--key", "user", "--event-time", "at", "--picture", "x.jpg"], "must end in .svg or .png"),
     ],
 )
 def test_refusals_are_one_line(log: Path, words: list[str], said: str) -> None:
@@ -96,11 +95,17 @@ def test_refusals_are_one_line(log: Path, words: list[str], said: str) -> None:
 
 def test_a_file_that_cannot_be_written_is_named(log: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    code, _, err = called(
+    code, out, err = called(
         log, "--key", "user", "--event-time", "at", "--html", tmp_path / "taken" / "a.html"
     )
     assert code == 1
     assert f"{tmp_path / 'taken'}: " in err
+    assert "idle-user:" in out  # the finished analysis
+
+
+def test_a_picture_of_an_unknown_kind_is_refused_before_the_log_is_read() -> None:
+    code, _, err = called("gone", "--key", "user", "--event-time", "at", "--picture", "x.jpg")
+    assert (code, err) == (2, "--picture x.jpg: the file must end in .svg or .png\n")
 
 
 @pytest.mark.spark
