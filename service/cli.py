@@ -256,7 +256,11 @@ def schema(out: Path | None) -> None:
         try:
             out.write_text(render_schema())
         except OSError as error:
-            _fail(f"{os_problem(error)}; pass a file in a folder that exists")
+            is_about_path = isinstance(
+                error, FileNotFoundError | NotADirectoryError | IsADirectoryError
+            )
+            fix = "; pass a file in a folder that exists" if is_about_path else ""
+            _fail(f"{out}: {error.strerror}{fix}")
         click.echo(f"written: {out}")
 
 

@@ -145,7 +145,7 @@ def operators(checkpoint: Folder) -> list[str]:
         raise RefusedError(f"folder {checkpoint} does not exist; pass a query's checkpointLocation")
     if not checkpoint.exists("metadata"):
         raise RefusedError(
-            f"folder {checkpoint} is not a checkpoint; pass a query's checkpointLocation"
+            f"{checkpoint} is not a checkpoint; pass the folder of a query's checkpointLocation"
         )
     raise RefusedError(f"checkpoint {checkpoint} holds no operator of idlestate")
 

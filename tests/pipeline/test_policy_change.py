@@ -182,7 +182,7 @@ def test_what_reload_refuses(checkpoint: Folder, tmp_path: Path, arguments, erro
 
 def test_a_reload_says_that_there_is_no_checkpoint(tmp_path: Path) -> None:
     for place, what in ((tmp_path / "gone", "does not exist"), (tmp_path, "is not a checkpoint")):
-        with pytest.raises(RefusedError, match=f"folder {place} {what}"):
+        with pytest.raises(RefusedError, match=f"{place} {what}"):
             idlestate.reload(place, uid=UID, policy=SECOND)
 
 

@@ -84,6 +84,21 @@ def test_a_folder_that_cannot_be_made_is_named_in_words(tmp_path: Path) -> None:
     assert_refused(called("schema", "--out", tmp_path), f"{tmp_path}: Is a directory; pass a file")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+def test_a_full_disk_is_not_told_to_be_a_missing_folder(tmp_path: Path) -> None:
+    said = called("schema", "--out", "/dev/full")
+    assert said.text == "/dev/full: No space left on device\n"
+    said = called("schema", "--out", tmp_path / "gone" / "schema.json")
+    assert_refused(said, "schema.json: No such file", "pass a file in a folder that exists")
+
+
+def test_a_file_is_not_told_to_be_a_folder(tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    file.touch()
+    said = called("explain", file, "--key", "a")
+    assert said.text.startswith(f"{file} is not a checkpoint; pass the folder")
+
+
 def test_a_control_plane_that_is_away_is_told_of_in_words() -> None:
     said = called("health", "unix:/nowhere/control.sock")
     assert_refused(said, "No such file or directory; check the address, and that the sidecar")

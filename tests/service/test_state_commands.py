@@ -224,7 +224,7 @@ def test_a_folder_without_a_checkpoint_is_told_at_once(tmp_path: Path, command: 
     for place, what in ((tmp_path, "is not a checkpoint"), (tmp_path / "gone", "does not exist")):
         name, *options = command.split()
         done = CliRunner().invoke(main, ["state", name, str(place), *options])
-        assert_refused(Said(done.exit_code, done.output), f"folder {place} {what}")
+        assert_refused(Said(done.exit_code, done.output), f"{place} {what}")
 
 
 def ends(ran: CommandLine) -> list[tuple[object, ...]]:
