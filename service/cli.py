@@ -17,6 +17,7 @@ from idlestate.service.click_stream import DEFAULT_EVENTS, DEFAULT_SEED, generat
 from idlestate.service.command_again import command_again
 from idlestate.service.explain_command import explain
 from idlestate.service.plan_command import plan
+from idlestate.service.printing_group import PrintingGroup
 from idlestate.service.sidecar_commands import clock, health, operator, refuse_unused, shows_secrets
 from idlestate.service.state_commands import state
 from idlestate.service.system_errors import os_problem
@@ -34,7 +35,7 @@ _allow_shrink = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=PrintingGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="idlestate")
 def main() -> None:
     """Keyed state with built-in expiry for PySpark streaming jobs.

@@ -2,6 +2,8 @@
 
 import errno
 import fcntl
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -82,6 +84,22 @@ def test_a_folder_that_cannot_be_made_is_named_in_words(tmp_path: Path) -> None:
     assert_refused(said, f"{tmp_path}/file: File exists")
     assert "Errno" not in said.text
     assert_refused(called("schema", "--out", tmp_path), f"{tmp_path}: Is a directory; pass a file")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+@pytest.mark.parametrize("words", ["schema", "--version"])
+@pytest.mark.parametrize(
+    ("to", "why"), [(">/dev/full", "No space left on device"), (">&-", "it is closed")]
+)
+def test_output_that_is_lost_is_told_in_one_line(words: str, to: str, why: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m idlestate {words} {to}', sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == f"Error: standard output cannot be written: {why}\n"
+    assert done.returncode == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
