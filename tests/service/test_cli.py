@@ -6,13 +6,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from idlestate.__main__ import main as start
 from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
 from idlestate.pipeline.checkpoint.checkpoint_lock import LOCK
 from idlestate.retention.policy import Policy
@@ -84,6 +85,20 @@ def test_a_folder_that_cannot_be_made_is_named_in_words(tmp_path: Path) -> None:
     assert_refused(said, f"{tmp_path}/file: File exists")
     assert "Errno" not in said.text
     assert_refused(called("schema", "--out", tmp_path), f"{tmp_path}: Is a directory; pass a file")
+
+
+def test_ctrl_c_while_the_command_line_is_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Importing(ModuleType):
+        def __getattr__(self, name: str) -> NoReturn:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "idlestate.service.cli", Importing("cli"))
+    with pytest.raises(SystemExit) as ended:
+        start()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "Aborted!\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
