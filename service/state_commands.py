@@ -184,9 +184,7 @@ def repartition(checkpoint: Path, partitions: int) -> None:
 
 
 @contextmanager
-def session_on(
-    checkpoint: Path, why: str = "", *, alone: bool = False
-) -> "Iterator[SparkSession]":
+def session_on(checkpoint: Path, why: str = "", *, alone: bool = False) -> "Iterator[SparkSession]":
     """A Spark session; errors in it end the command with one line.
 
     Args:

@@ -193,9 +193,8 @@ class ShardTable:
         if sweep_at_ms is not None:
             is_over |= is_due(walk.ends.deadline_ms, sweep_at_ms)
         due = self.current.due(policy, sweep_at_ms, at[has_old])
-        swept = list(map(self._shown, portions(self.current, due, merge.segment_bytes)))
-        ends = [rows.lives.ends(policy) for rows in swept]
-        swept_ends = Ends.joined(ends)
+        swept = self._untouched(due, policy, merge, is_expire=True)
+        swept_ends = Ends.joined([each.ends for each in swept])
         is_kept = ~is_over & (walk.is_touched | ~walk.is_old)
         # Positions of rows that another takes the place of, or that are closed.
         moved = np.ones(len(steps), dtype=bool)
@@ -208,19 +207,11 @@ class ShardTable:
         shown = kind.shown(walk, is_over) & shows_updates
         if showing is not None:
             shown &= is_due(walk.ends.deadline_ms, showing.upto_ms)
-        changes = [
-            self._changes(walk, touched, is_over, shown),
-            *(
-                Changes(rows, each, np.ones(len(rows), dtype=bool))
-                for rows, each in zip(swept, ends, strict=True)
-            ),
-        ]
+        changes = [self._changes(walk, touched, is_over, shown), *swept]
         if showing is not None:
             besides = np.concatenate([at[has_old], due])
             first = first_shown(self.current, policy, showing, batch_id, besides)
-            for rows in map(self._shown, portions(self.current, first, merge.segment_bytes)):
-                is_expire = np.zeros(len(rows), dtype=bool)
-                changes.append(Changes(rows, rows.lives.ends(policy), is_expire))
+            changes += self._untouched(first, policy, merge, is_expire=False)
         if isinstance(kind, EmitsRecords):
             stored = self._shown(old).payload
             emitted = record_rows(self.spec.shown_keys, kind, steps, stored, walk, batch_id)
@@ -230,18 +221,12 @@ class ShardTable:
         return Outcome(
             self.spec,
             self.current.after(
-                self.kept(touched).take(is_kept),
-                closed,
-                live,
-                policy,
-                sweep_at_ms,
-                batch_id,
-                merge,
+                self.kept(touched).take(is_kept), closed, live, policy, sweep_at_ms, batch_id, merge
             ),
             remembered_keys.remembered(
                 self.remembered,
                 touched.hashes[is_kept & ~walk.is_old],
-                np.concatenate([touched.hashes[over], *(rows.hashes for rows in swept)]),
+                np.concatenate([touched.hashes[over], *(each.rows.hashes for each in swept)]),
                 Ends.joined([walk.ends.take(over), swept_ends]),
                 policy,
                 sweep_at_ms,
@@ -261,6 +246,15 @@ class ShardTable:
         """When the lives of windows of a fixed span begin; None for other keys."""
         window = self.spec.fixed_window
         return None if window is None else window.begins_ms(to_int64(steps.keys[-1]) // 1000)
+
+    def _untouched(
+        self, at: Ints, policy: Policy, merge: MergePolicy, *, is_expire: bool
+    ) -> list[Changes]:
+        """The changes of lives without a record, at these positions."""
+        parts = map(self._shown, portions(self.current, at, merge.segment_bytes))
+        return [
+            Changes(rows, rows.lives.ends(policy), np.full(len(rows), is_expire)) for rows in parts
+        ]
 
     def _changes(
         self, walk: DividedLives, touched: Rows, is_over: Flags, is_shown: Flags
