@@ -90,17 +90,18 @@ class StoredRows:
             place = self.layout.texts.index(name)
             begins = np.array([segment.texts[place] for segment in self.segments])
             first = self._of_segments(begins, rows)
-            spans = np.empty(2 * len(rows), dtype=np.int64)
-            spans[::2] = records[name]
+            # The last offset is the highest, since rows of one hash may come in any order.
+            spans = np.full(2 * len(rows) + 1, self.source.data.size)
+            spans[:-1:2] = records[name]
             spans[1::2] = self._records[name][at + 1]
-            spans.reshape(-1, 2)[:] += first[:, None]
-            self.source.need(spans[::2], spans[1::2])
+            spans[:-1].reshape(-1, 2)[:] += first[:, None]
+            self.source.need(spans[:-1:2], spans[1::2])
             # As a column of the texts that are wanted and, between them, what else is there.
             is_string = pa.types.is_string(kind) or pa.types.is_large_string(kind)
             large = pa.large_string() if is_string else pa.large_binary()
             buffers = [None, pa.py_buffer(spans), self.source.data]
             column = pa.Array.from_buffers(large, len(spans) - 1, buffers)
-            found = column.take(pa.array(np.arange(0, len(spans), 2))).cast(kind)
+            found = column.take(pa.array(np.arange(0, len(spans) - 1, 2))).cast(kind)
             return pa.Array.from_buffers(kind, len(rows), [valid, *found.buffers()[1:]])
 
         return records, text

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -203,6 +204,19 @@ def test_segments_are_as_small_as_asked_and_hold_every_row_once():
     assert len(run.stored.segments) >= 10
     assert max(segment.rows for segment in run.stored.segments) <= 80
     assert all(one.last < two.fences[0] for one, two in pairwise(run.stored.segments))
+
+
+def test_rows_of_one_hash_are_taken_in_any_order():
+    """As a batch asks for keys of one hash in an order of its own."""
+    player = Player()
+    with patch(
+        "idlestate.backends.shards.steps_by_key.hash_keys",
+        lambda keys: np.zeros(len(keys[0]), np.int64),
+    ):
+        player.play(["a", "b", "c"], 0, LONG, None)
+    (run,) = player.table.current.runs
+    stored = run.take(np.arange(3), keys=True).keys[0].to_pylist()
+    assert run.take(np.array([2, 0]), keys=True).keys[0].to_pylist() == [stored[2], stored[0]]
 
 
 @pytest.mark.parametrize("size", [1, 20_000])
