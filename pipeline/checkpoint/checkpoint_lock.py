@@ -89,6 +89,10 @@ def _locked(checkpoint: Folder, path: str) -> int | None:
     except OSError:
         os.close(file)
         return None
-    os.ftruncate(file, 0)
-    os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    try:
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    except OSError:  # the disk is full, for example; the next try is to find the lock released
+        os.close(file)
+        raise
     return file

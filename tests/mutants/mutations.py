@@ -201,8 +201,8 @@ MUTATIONS = [
     Mutation(
         "sweep one ms late",
         BACKENDS,
-        "is_over = is_due(lives.due_ms(policy), upto_ms)",
-        "is_over = is_due(lives.due_ms(policy), upto_ms - 1)",
+        "is_over = is_due(self._revised(lives, rows).due_ms(policy), upto_ms)",
+        "is_over = is_due(self._revised(lives, rows).due_ms(policy), upto_ms - 1)",
     ),
     Mutation(
         "sweep one ms late for keys of the batch",
@@ -213,8 +213,8 @@ MUTATIONS = [
     Mutation(
         "sweep one ms early",
         BACKENDS,
-        "is_over = is_due(lives.due_ms(policy), upto_ms)",
-        "is_over = is_due(lives.due_ms(policy), upto_ms + 1)",
+        "is_over = is_due(self._revised(lives, rows).due_ms(policy), upto_ms)",
+        "is_over = is_due(self._revised(lives, rows).due_ms(policy), upto_ms + 1)",
     ),
     # ---- keys and hashes
     Mutation(

@@ -94,8 +94,8 @@ RUN_MUTATIONS = [
     Mutation(
         "the index of another policy is believed",
         BACKENDS,
-        "return reached_ms(sweeps, policy, NEVER_MS) if is_indexed else None",
-        "return reached_ms(sweeps, policy, NEVER_MS)",
+        "if not is_indexed or self.revision is not None:",
+        "if self.revision is not None:",
     ),
     Mutation(
         "the index gives only what is due after the last sweep's code",
@@ -125,7 +125,7 @@ RUN_MUTATIONS = [
     Mutation(
         "texts are read that were not asked for",
         BACKENDS,
-        "            self.source.need(spans[::2], spans[1::2])\n",
+        "            self.source.need(spans[:-1:2], spans[1::2])\n",
         "            pass\n",
     ),
     # ---- definitions that change

@@ -1,5 +1,6 @@
 """One driver per checkpoint, whatever happens to it."""
 
+import errno
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import pytest
 
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
+from idlestate.pipeline.checkpoint import checkpoint_lock
 from idlestate.pipeline.checkpoint.checkpoint_lock import hold, release
 
 OTHER = """
@@ -54,6 +56,22 @@ def is_free(checkpoint: Path) -> bool:
         check=False,
     )
     return done.returncode == 0
+
+
+def test_a_lock_that_cannot_be_marked_is_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk, where the same command is run again."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(checkpoint_lock.os, "pwrite", fail)
+        with pytest.raises(OSError, match="No space left"):
+            hold(Folder(str(tmp_path)), "first")
+    hold(Folder(str(tmp_path)), "second")
+    release(Folder(str(tmp_path)), "second")
 
 
 def test_a_later_run_keeps_the_lock_of_an_earlier_one(tmp_path: Path) -> None:

@@ -87,14 +87,19 @@ def test_a_part_that_has_moved_is_told_with_the_versions_it_was_written_for(
             part()
 
 
-@pytest.mark.parametrize("text", ["", "v9\n{}", "v1\nnot JSON", "v1\n[]", 'v1\n{"conf": {}}'])
+@pytest.mark.parametrize("text", ["v9\n{}", 'v1\n{"conf": {}}'])
 def test_logs_of_another_format_are_told_with_their_file(tmp_path: Path, text: str) -> None:
     checkpoint = Folder(str(tmp_path))
     checkpoint.replace("offsets/3", text.encode())
-    checkpoint.replace("state/0/_metadata/v2/3", text.encode())
     for read in (read_batch_times, partitions_at):
-        with pytest.raises(RefusedError, match=r"^cannot read .* in offsets/3 of .* 4\.1 to 4\.3 "):
+        with pytest.raises(RefusedError, match=r"^cannot find .* in offsets/3 of .* 4\.1 to 4\.3 "):
             read(checkpoint, 3)
+
+
+@pytest.mark.parametrize("text", ["", "v9\n{}", "v1\nnot JSON", "v1\n[]", 'v1\n{"conf": {}}'])
+def test_metadata_of_another_format_is_told_with_its_file(tmp_path: Path, text: str) -> None:
+    checkpoint = Folder(str(tmp_path))
+    checkpoint.replace("state/0/_metadata/v2/3", text.encode())
     with pytest.raises(RefusedError, match=r"^cannot find .* in state/0/_metadata/v2/3 of "):
         put_paths_right(checkpoint)
 

@@ -18,6 +18,7 @@ from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
 from idlestate.pipeline.checkpoint.checkpoint_lock import LOCK
 from idlestate.retention.policy import Policy
 from idlestate.service import cli, live_view
+from tests.pipeline.made_checkpoint import make_clicks
 from tests.service.command_line import CommandLine, Said, assert_refused
 
 PIPELINE = """\
@@ -137,7 +138,10 @@ def test_a_control_plane_that_is_away_is_told_of_in_words() -> None:
     assert_refused(said, "No such file or directory; check the address, and that the sidecar")
     assert "Errno" not in said.text
     said = called("health", "http://127.0.0.1:1", "--token-file", "/nowhere/token")
-    assert said.text == "http://127.0.0.1:1: /nowhere/token: No such file or directory\n"
+    assert said.text == (
+        "http://127.0.0.1:1: token file /nowhere/token cannot be read (No such file or directory): "
+        "correct its path or its permissions\n"
+    )
 
 
 def test_a_checkpoint_beside_which_no_log_can_be_written_is_named(
@@ -146,9 +150,7 @@ def test_a_checkpoint_beside_which_no_log_can_be_written_is_named(
     def start(partitions: int | None, log: Path) -> NoReturn:
         raise OSError(errno.EROFS, "Read-only file system", str(log))
 
-    monkeypatch.setattr(
-        "idlestate.pipeline.checkpoint.operator_layout.operators", lambda checkpoint: ("clicks",)
-    )
+    make_clicks(tmp_path / "checkpoint")
     monkeypatch.setattr("idlestate.service.spark_session.start_spark", start)
     said = called("state", "ls", tmp_path / "checkpoint")
     assert_refused(said, f"{tmp_path}/checkpoint.spark.log: Read-only file system")
