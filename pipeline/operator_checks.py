@@ -23,7 +23,7 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.spark_types import arrow_type
 from idlestate.retention.durations import Duration, format_duration
-from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 from idlestate.retention.windows import Windows
 
 NULL_KEYS = ("keep", "reject")
@@ -194,7 +194,11 @@ def _check_window(
 def _fire_after_ms(
     given: Arguments, window: Windows | None, delay_ms: int, fire_after: Duration | None
 ) -> int | None:
-    """How far past its end the newest record is when a window is first shown; None: at once."""
+    """How far past its end the newest record is when a window is first shown; None: at once.
+
+    `FOREVER_MS` if windows are final by then: only their final results are shown, also where the
+    watermark is further behind the newest record than `delay`, as behind another operator.
+    """
     if fire_after is None:
         return None
     if window is None:
@@ -205,7 +209,7 @@ def _fire_after_ms(
             "fire_after is longer than delay, after which windows are final; use at most "
             f"{format_duration(delay_ms)}"
         )
-    return found_ms
+    return found_ms if found_ms < delay_ms else FOREVER_MS
 
 
 def _check_in_order(given: Arguments, table: TableSpec, policy: Policy) -> None:

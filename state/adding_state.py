@@ -35,6 +35,10 @@ class AddingState(State[SingleTable], ABC):
     def _merge(self, left: Stored, right: Stored) -> Stored:
         return self._merged(left, right)
 
+    def _normal_or_none(self, merged: Any) -> Any:
+        """What a user's function made, refused if it has another type; None removes."""
+        return merged if merged is None else self.table.layout.value.normal(merged)
+
     def _given(self, values: Many) -> list[Any]:
         """The values of a batch to add."""
         return to_list(values)
@@ -52,22 +56,21 @@ class AddingState(State[SingleTable], ABC):
         table.put(key, namespace, self._add(table.get(key, namespace), value))
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
-        """Merge the values of other namespaces into that of the target, pair by pair."""
+        """Merge the values of other namespaces into the target's, pair by pair, all or none."""
         normal = self.table.key_layout.normal_namespace
-        target, sources = normal(target), list(map(normal, sources))
+        target, given = normal(target), list(map(normal, sources))
+        distinct = [each for at, each in enumerate(given) if each not in given[:at]]
         key, table = self._key, self.table
         merged: Stored = None
-        for source in sources:
-            found = table.get(key, source)
-            table.clear(key, source)
-            if merged is None or found is None:
-                merged = found if merged is None else merged
-            else:
-                merged = self._merge(merged, found)
+        for found in [table.get(key, source) for source in distinct]:
+            if found is not None:
+                merged = found if merged is None else self._merge(merged, found)
         if merged is None:
             return
-        there = table.get(key, target)
+        there = None if target in distinct else table.get(key, target)
         both = merged if there is None else self._merge(there, merged)
+        for source in distinct:
+            table.clear(key, source)
         if both is None:
             table.clear(key, target)
         else:

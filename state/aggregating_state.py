@@ -51,7 +51,7 @@ class AggregatingState(AddingState):
     def _merged(self, left: Any, right: Any) -> Any:
         if self._copy is not None:
             left, right = self._copy(left), self._copy(right)
-        return self._function.merge(left, right)
+        return self._normal_or_none(self._function.merge(left, right))
 
 
 class TtlAggregatingState(TtlAddingState, AggregatingState):

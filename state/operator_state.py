@@ -68,11 +68,9 @@ class OperatorListState:
 
     def _checked(self, elements: Iterable[Any]) -> list[Any]:
         given = list(elements)
-        if None in given:
+        if any(element is None for element in given):
             raise NullValueError(f"operator state {self._name}: None cannot be an element")
-        for element in given:
-            _check(self._name, self._codec, element)
-        return given
+        return [_as_stored(self._name, self._codec, element) for element in given]
 
     def clear(self) -> None:
         """Remove all elements."""
@@ -101,9 +99,9 @@ class BroadcastState:
 
     def put_all(self, entries: Mapping[Any, Any]) -> None:
         """Set entries, all or none; raises like `put`."""
-        for entry in entries.items():
-            _check(self._name, self._codec, entry)
-        self._entries.update(entries)
+        self._entries.update(
+            [_as_stored(self._name, self._codec, entry) for entry in entries.items()]
+        )
 
     def contains(self, key: Any) -> bool:
         """Whether there is an entry."""
@@ -234,10 +232,10 @@ class OperatorStateStore:
                 kept.partitions += [_partition(data, offset) for offset in part.offsets]
 
 
-def _check(name: str, codec: Codec, value: Any) -> None:
-    """Refuse now what a snapshot could not write later."""
+def _as_stored(name: str, codec: Codec, value: Any) -> Any:
+    """The value as a restore would have it; what a snapshot could not write is refused at once."""
     try:
-        codec.encode(value)
+        return codec.decode(codec.encode(value))
     except StateTypeError as error:
         raise StateTypeError(f"operator state {name}: {error}") from error
 

@@ -49,7 +49,7 @@ class ReducingState(AddingState):
         return value if there is None else self._reduce(there, value)
 
     def _merged(self, left: Any, right: Any) -> Any:
-        return self._reduce(left, right)
+        return self._normal_or_none(self._reduce(left, right))
 
 
 class TtlReducingState(TtlAddingState, ReducingState):

@@ -235,7 +235,7 @@ class Run:
 
     def lives_at(self, rows: Ints) -> Lives:
         """The same as stored, for rows that may be few and far between."""
-        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+        if _are_adjacent(rows):
             return self.lives(rows)
         return self.stored.layout.lives(self.stored.at(rows)[0])
 

@@ -19,7 +19,7 @@ from idlestate.backends.runs.sweeps import with_sweep
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy
-from idlestate.retention.rules import saturating_add
+from idlestate.retention.rules import NEVER_MS
 
 Ints = npt.NDArray[np.int64]
 
@@ -45,7 +45,7 @@ def showing(spec: TableSpec, before_ms: int, newest_ms: int) -> Showing | None:
     if spec.fire_after_ms is None:
         return None
     # As far as a watermark that is `fire_after` and its one millisecond behind.
-    return Showing(before_ms, saturating_add(newest_ms, -spec.fire_after_ms - 1))
+    return Showing(before_ms, max(newest_ms - spec.fire_after_ms - 1, NEVER_MS))
 
 
 def first_shown(

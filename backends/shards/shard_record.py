@@ -237,7 +237,8 @@ class ShardRecord:
     def for_another_query(self) -> "ShardRecord":
         """The record for another query, whose inputs may begin with older rows."""
         inputs = {name: each.started_again() for name, each in self.inputs.items()}
-        return replace(self, inputs=inputs, newest_ms=0)
+        ttls = replace(self.ttls, swept_ms=NEVER_MS)
+        return replace(self, inputs=inputs, newest_ms=0, ttls=ttls)
 
     def superseding(self, before: "ShardRecord", version: int) -> "ShardRecord":
         """The record in which the files that only the record before it names are dropped."""

@@ -45,7 +45,7 @@ class TableSpec:
     """The windows in which records are aggregated; of a fixed span, their end is the last key."""
     fire_after_ms: int | None = None
     """How far past its end the newest record is when a window is first shown (`early_results`);
-    None: it is shown at once."""
+    None: it is shown at once; `FOREVER_MS`: only its final result is."""
     in_order: bool = False
     """Whether rows wait until the watermark reaches them, and count in order of time."""
     numbers: tuple[tuple[str, int], ...] = ()

@@ -23,7 +23,7 @@ from idlestate.pipeline.checkpoint.operator_files import missing, read_json, val
 from idlestate.pipeline.shard_partitions import shard_numbers
 from idlestate.retention.policy import TimeDomain
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)

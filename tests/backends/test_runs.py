@@ -219,6 +219,21 @@ def test_rows_of_one_hash_are_taken_in_any_order():
     assert run.take(np.array([2, 0]), keys=True).keys[0].to_pylist() == [stored[2], stored[0]]
 
 
+def test_times_of_rows_of_one_hash_are_read_in_any_order():
+    with patch(
+        "idlestate.backends.shards.steps_by_key.hash_keys",
+        lambda keys: np.zeros(len(keys[0]), np.int64),
+    ):
+        records = Steps.from_records(SPEC, [pa.array(["a", "b", "c", "d"])], np.arange(4), {})
+    table = ShardTable.empty(SPEC).apply(records, LONG, None, 0, APART).table
+    (run,) = restored(table).current.runs
+    at = np.array([0, 2, 1, 3])
+    assert (
+        run.lives_at(at).written_at_ms.tolist()
+        == run.take(at, keys=False).lives.written_at_ms.tolist()
+    )
+
+
 @pytest.mark.parametrize("size", [1, 20_000])
 def test_no_more_bytes_are_gathered_at_once_than_asked(size):
     apart, together = (replace(merge, segment_bytes=size) for merge in (APART, TOGETHER))

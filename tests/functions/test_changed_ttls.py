@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from idlestate import BatchedProcessFunction, KeyedProcessFunction, Policy
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.stored_ttls import StoredTtl, StoredTtls
+from idlestate.retention.rules import NEVER_MS
 from idlestate.state import StateTtlConfig, ValueStateDescriptor
 from idlestate.testing import FunctionHarness
 from tests.function_reference import Model
@@ -228,3 +230,9 @@ def test_only_the_first_batch_after_a_change_writes_all_lives_anew() -> None:
         second.batch([row(("a", 1, "number", 2))])
         second.batch([row(("b", 2, "number", 3))])
     assert [ref.rows for ref in second._record.current.runs] == [21, 1]
+
+
+def test_what_another_query_writes_has_not_expired_by_the_time_of_the_one_before() -> None:
+    """Its inputs may begin with older rows."""
+    ttls = StoredTtls({0: StoredTtl(400)}, swept_ms=5000)
+    assert ShardRecord("f", 0, ttls=ttls).for_another_query().ttls.swept_ms == NEVER_MS

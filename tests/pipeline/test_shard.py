@@ -295,7 +295,7 @@ def test_a_layout_says_again_what_the_table_keeps(tmp_path: Path) -> None:
     assert read_layout(checkpoint, "clicks").at(0).spec() == SPEC
     text = (tmp_path / "idlestate/clicks/layout.json").read_text()
     (tmp_path / "idlestate/clicks/layout.json").write_text(
-        text.replace('"format": 2', '"format": 1')
+        text.replace('"format": 3', '"format": 2')
     )
     with pytest.raises(RefusedError, match="use the version that wrote it"):
         read_layout(checkpoint, "clicks")

@@ -177,6 +177,15 @@ def test_with_fire_after_of_the_delay_windows_have_their_final_result_alone() ->
     assert shown(found, "expire") == [(0, 10, 2), (10, 20, 3)]
 
 
+def test_such_windows_are_not_shown_after_a_change_of_the_delay_either() -> None:
+    op, changed = (harness(tumbling("10ms"), delay, fire_after=delay) for delay in ("60ms", "10ms"))
+    op.batch(rows(3, 60))
+    op._inputs = changed._inputs
+    found = [*op.batch(rows(61)), *op.batch(rows(62)), *op.batch(rows(63))]
+    assert shown(found, "update") == []
+    assert shown(found, "expire") == [(0, 10, 1)]
+
+
 def test_a_session_is_shown_first_when_its_gap_and_fire_after_are_over() -> None:
     op = harness(session("10ms"), "50ms", fire_after="5ms", in_order=False)
     assert op.batch(rows(0)) == []

@@ -11,8 +11,17 @@ from idlestate.retention.policy import FOREVER_MS, TimeDomain
 from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility
 from idlestate.state.backend_factory import open_backend
-from idlestate.state.descriptors import MapStateDescriptor, ValueStateDescriptor
-from idlestate.state.errors import NullValueError, StateError, StateMigrationError
+from idlestate.state.descriptors import (
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from idlestate.state.errors import (
+    NullValueError,
+    StateError,
+    StateMigrationError,
+    StateTypeError,
+)
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of, raw_of
 
@@ -94,6 +103,26 @@ def test_a_batch_adds_at_the_ends_of_time_as_calls_do(backend, kind, ttl, now):
             one.add(value)
         stored = [[raw_of(state, key) for key in ("a", "b")] for state in (many, one)]
         assert stored[0] == stored[1]
+
+
+@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+def test_a_merge_of_namespaces_that_fails_changes_nothing(backend, ttl):
+    state = backend.get_state(
+        ReducingStateDescriptor(
+            name="r", value_type=pa.int64(), reduce=lambda left, right: "no number", ttl=ttl
+        )
+    )
+    backend.set_current_key("a")
+    for number, namespace in enumerate("xyz"):
+        state.set_current_namespace(namespace)
+        state.add(number)
+    with pytest.raises(StateTypeError, match="'no number' is not a valid int64"):
+        state.merge_namespaces("x", ["y", "z"])
+    found = []
+    for namespace in "xyz":
+        state.set_current_namespace(namespace)
+        found.append(state.get())
+    assert found == [0, 1, 2]
 
 
 def test_state_in_event_time_is_not_used_before_the_first_watermark(backend):

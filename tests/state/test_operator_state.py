@@ -86,6 +86,22 @@ def test_what_a_snapshot_could_not_write_is_refused_at_once(tmp_path):
     store.snapshot(tmp_path / "again")
 
 
+def test_what_is_stored_is_what_a_restore_has(tmp_path):
+    store = OperatorStateStore()
+    lists = store.get_list_state("lists", pa.list_(LONG))
+    rates = store.get_broadcast_state("rates", pa.float32(), LONG)
+    given = [1]
+    lists.add_all([given, iter([2, 3])])
+    given.append("x")
+    rates.put(0.1, 1)
+    store.snapshot(tmp_path / "snapshot")
+    again = OperatorStateStore([tmp_path / "snapshot"])
+    for each in (store, again):
+        assert each.get_list_state("lists", pa.list_(LONG)).get() == [[1], [2, 3]]
+    restored = again.get_broadcast_state("rates", pa.float32(), LONG)
+    assert list(rates.entries()) == list(restored.entries())
+
+
 def test_an_instance_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(KeyGroupError, match="there is no instance 3 of 2"):
         OperatorStateStore(filled(tmp_path, 1), index=3, parallelism=2)
