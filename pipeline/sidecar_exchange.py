@@ -141,7 +141,7 @@ class _Exchange:
         batch, packets = self._batch, defaultdict[int, list[bytes]](list)
         for cell in self._cells:
             packets[batch.shards.index(cell["shard"])].append(cell["packet"])
-        step = StepOnSidecarState(self._routes, self._spec, batch.table, len(batch.shards))
+        step = StepOnSidecarState(self._routes, self._spec, len(batch.shards))
         return step.run(opened, packets, self._counts(), batch.times, batch.in_force)
 
     def _counts(self) -> dict[int, RowsByInput]:

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any
 
 from idlestate.backends.files.spark_logs import BatchTimes
+from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.row_counts import RowsByInput
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
@@ -40,14 +41,12 @@ class StepOnSidecarState:
     Args:
         routes: the sidecar.
         spec: the operator, with its work.
-        table: what its tables keep.
         shards: its number of shards.
     """
 
-    def __init__(self, routes: Routes, spec: OperatorSpec, table: TableSpec, shards: int) -> None:
+    def __init__(self, routes: Routes, spec: OperatorSpec, shards: int) -> None:
         self._routes = routes
         self._spec = spec
-        self._table = table
         self._shards = shards
 
     def run(
@@ -74,7 +73,9 @@ class StepOnSidecarState:
         handle, t_ms, main = opened["handle"], opened["t_ms"], self._routes.main
         found = main.call("records", {"handle": handle})
         numbers = found.header["shards"]
-        tables = _tables_of(self._spec.uid, self._table, self._routes)
+        # The sidecar numbered the columns: it may be a batch ahead of the checkpoint.
+        table = Definition.from_json(found.header["definition"]).spec(self._spec.table.classes)
+        tables = _tables_of(self._spec.uid, table, self._routes)
         # The sidecar decides what the time of a batch is.
         judged = replace(times, watermark_ms=t_ms)
         if not self._spec.is_event_time:
@@ -85,7 +86,7 @@ class StepOnSidecarState:
         for at, part in zip(numbers, found.parts, strict=True):
             place = tables.place(at)
             advanced = advance(
-                self._table,
+                table,
                 ShardRecord.decode(part),
                 place,
                 packets.get(at, ()),

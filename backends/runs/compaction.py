@@ -105,6 +105,62 @@ def stagger(shard: int) -> float:
     return shard * 0.6180339887498949 % 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Rows of a run that count, in order of hash."""
+
+    run: Run
+    rows: Ints
+
+    @property
+    def nbytes(self) -> int:
+        """Their bytes, with those of rows between them."""
+        return self.run.stored.nbytes(int(self.rows[0]), int(self.rows[-1]) + 1)
+
+    @property
+    def edges(self) -> Ints:
+        """The lowest and the highest hash."""
+        return self.run.stored.hashes_at(self.rows[[0, -1]])
+
+    def first_at_least(self, hashes: Ints) -> Ints:
+        """For each hash, ascending, the first row with it or a higher one."""
+        return np.searchsorted(self.rows, self.run.stored.first_at_least(hashes))
+
+    def slice(self, begin: int, stop: int | None) -> "_Kept":
+        """The rows begin..stop (None: to the end)."""
+        return _Kept(self.run, self.rows[begin:stop])
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of several runs and of a batch that are gathered when they are asked for."""
+
+    kept: Sequence[_Kept]
+    fresh: Rows
+
+    @property
+    def nbytes(self) -> int:
+        """Their bytes, with those of rows between them."""
+        return self.fresh.nbytes + sum(each.nbytes for each in self.kept)
+
+    @property
+    def edges(self) -> tuple[int, int]:
+        """The lowest and the highest hash."""
+        hashes = np.concatenate([self.fresh.hashes, *(each.edges for each in self.kept)])
+        return int(hashes.min()), int(hashes.max())
+
+    def rows(self) -> Rows:
+        """The rows in order of hash."""
+        pieces = [each.run.take(each.rows, keys=True) for each in self.kept]
+        if len(self.fresh):
+            pieces.append(self.fresh)
+        if len(pieces) == 1:
+            return pieces[0]
+        hashes = np.concatenate([piece.hashes for piece in pieces])
+        # Runs of sorted numbers one after the other: the stable sort merges them.
+        return Rows.gathered(pieces, np.argsort(hashes, kind="stable"))
+
+
 def merged(
     runs: Sequence[Run],
     sweeps: Sweeps,
@@ -116,7 +172,7 @@ def merged(
     keep_tombstones: bool,
     since: int | None = None,
     upto: int | None = None,
-) -> Iterator[Rows]:
+) -> Iterator[Part]:
     """The rows that count, in order of hash, about `segment_rows` at a time.
 
     Args:
@@ -162,39 +218,12 @@ def open_positions(
     return _kept(runs, spans, sweeps, none, nothing, keep_tombstones=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """Rows of a run that count, in order of hash."""
-
-    run: Run
-    rows: Ints
-
-    @property
-    def nbytes(self) -> int:
-        """Their bytes, with those of rows between them."""
-        return self.run.stored.nbytes(int(self.rows[0]), int(self.rows[-1]) + 1)
-
-    @property
-    def edges(self) -> Ints:
-        """The lowest and the highest hash."""
-        return self.run.stored.hashes_at(self.rows[[0, -1]])
-
-    def first_at_least(self, hashes: Ints) -> Ints:
-        """For each hash, ascending, the first row with it or a higher one."""
-        return np.searchsorted(self.rows, self.run.stored.first_at_least(hashes))
-
-    def slice(self, begin: int, stop: int | None) -> "_Kept":
-        """The rows begin..stop (None: to the end)."""
-        return _Kept(self.run, self.rows[begin:stop])
-
-
-def _segments(kept: Sequence[_Kept], fresh: Rows, segment_bytes: int) -> Iterator[Rows]:
+def _segments(kept: Sequence[_Kept], fresh: Rows, segment_bytes: int) -> Iterator[Part]:
     """All of these rows, halved by hash until each part is small enough."""
     kept = [part for part in kept if len(part.rows)]
-    size = fresh.nbytes + sum(part.nbytes for part in kept)
-    if size > segment_bytes:
-        hashes = np.concatenate([fresh.hashes, *(part.edges for part in kept)])
-        low, high = int(hashes.min()), int(hashes.max())
+    whole = Part(kept, fresh)
+    if whole.nbytes > segment_bytes:
+        low, high = whole.edges
         if low < high:
             middle = np.array([(low + high + 1) // 2])
             place = int(np.searchsorted(fresh.hashes, middle)[0])
@@ -204,19 +233,8 @@ def _segments(kept: Sequence[_Kept], fresh: Rows, segment_bytes: int) -> Iterato
             yield from _segments([part.slice(0, at) for part, at in parts], below, segment_bytes)
             yield from _segments([part.slice(at, None) for part, at in parts], above, segment_bytes)
             return
-    pieces = [part.run.take(part.rows, keys=True) for part in kept]
-    if len(fresh):
-        pieces.append(fresh)
-    if pieces:
-        yield _in_order(pieces)
-
-
-def _in_order(pieces: Sequence[Rows]) -> Rows:
-    if len(pieces) == 1:
-        return pieces[0]
-    hashes = np.concatenate([piece.hashes for piece in pieces])
-    # Runs of sorted numbers one after the other: the stable sort merges them.
-    return Rows.gathered(pieces, np.argsort(hashes, kind="stable"))
+    if kept or len(fresh):
+        yield whole
 
 
 def _span(run: Run, since: int | None, upto: int | None) -> tuple[int, int]:

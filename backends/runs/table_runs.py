@@ -152,7 +152,7 @@ class Runs:
         upto = int(ahead[-1])
         none = [np.zeros(0, dtype=np.int64)] * len(self.runs)
         size = sum(map(len, self.runs))
-        found = merged(
+        parts = merged(
             self.runs,
             self.sweeps,
             none,
@@ -163,9 +163,10 @@ class Runs:
             since=since,
             upto=upto,
         )
-        rows, further = next(found, nothing), next(found, None)
+        first, further = next(parts, None), next(parts, None)
+        rows = nothing if first is None else first.rows()
         if further is not None:
-            return rows, int(further.hashes[0])
+            return rows, further.edges[0]
         is_last = all(run.last <= upto for run in self.runs)
         return rows, None if is_last else upto + 1
 
@@ -274,7 +275,7 @@ class Next:
         extras = extras_of(fresh, self.before.schema).union(
             *(run.extras for run in self.before.runs[stay:])
         )
-        for rows in merged(
+        for part in merged(
             self.before.runs[stay:],
             self.before.sweeps,
             closed[stay:],
@@ -283,7 +284,7 @@ class Next:
             self.merge.segment_bytes,
             keep_tombstones=stay > 0,
         ):
-            yield Segment.of(rows, extras, self.policy, with_filter=with_filter)
+            yield Segment.of(part.rows(), extras, self.policy, with_filter=with_filter)
 
     def with_run(self, run: Run | None) -> Runs:
         """The next runs; `run` is what was written of `segments()`, None for nothing."""

@@ -148,10 +148,15 @@ class Calls:
         return Message({"chunks": list(prepared.chunks), "figures": prepared.figures})
 
     def _records(self, header: Header, _parts: Parts) -> Message:
-        """The records of a task's shards, for a step that the task makes itself."""
+        """What a step that the task makes itself needs: the records of its shards, and the
+        definition of their tables.
+        """
         exchange = self.exchanges.get(str(header["handle"]))
-        shards = self._host[exchange.uid].batches.shards(exchange.attempt)
-        return Message({"shards": list(shards)}, tuple(each.encode() for each in shards.values()))
+        operator = self._host[exchange.uid]
+        shards = operator.batches.shards(exchange.attempt)
+        definition = operator.record.declaration.definition.to_json()
+        header = {"shards": list(shards), "definition": definition}
+        return Message(header, tuple(each.encode() for each in shards.values()))
 
     def _value(self, header: Header, _parts: Parts) -> Message:
         """Some bytes of a segment, and its size."""

@@ -44,6 +44,15 @@ class OpenBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """The declaration before a change, and what tells whether the tables have changed since."""
+
+    declaration: Declaration
+    version: int
+    next_set: int
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorRecord:
     """An operator between two changes."""
 
@@ -80,11 +89,24 @@ class OperatorRecord:
     """Distinguishes it from every other operator of the same uid, elsewhere or earlier."""
     right: Policy | None = None
     """Of a join the policy of right rows; `policy` is that of left rows."""
+    before: Before | None = None
+    """Set when a run of the owner changes the declaration."""
 
     @property
     def of_sides(self) -> Policies:
         """See `idlestate.retention.policy.of_sides`."""
         return of_sides(self.policy, self.right)
+
+    @property
+    def written(self) -> Declaration:
+        """The declaration with which that of the owner's next run is compared. One under which
+        nothing was prepared or committed does not count: the query died before its first batch, and
+        its checkpoint compares with the last committed batch too.
+        """
+        before = self.before
+        if before is None or (before.version, before.next_set) != (self.version, self.next_set):
+            return self.declaration
+        return before.declaration
 
     @property
     def key(self) -> str:
@@ -98,6 +120,12 @@ class OperatorRecord:
         facts["policy"] = self.policy.to_json()
         facts["chosen_by"] = self.policy.chosen_by
         facts["right"] = self.right and self.right.to_json()
+        if self.before:
+            facts["before"] = {
+                "declaration": self.before.declaration.to_json(),
+                "version": self.before.version,
+                "next_set": self.before.next_set,
+            }
         facts["owner"] = asdict(self.owner) if self.owner else None
         facts["consumers"] = dict(self.consumers)
         facts["heard_ms"] = dict(self.heard_ms)
@@ -121,6 +149,10 @@ class OperatorRecord:
         chosen_by = facts.pop("chosen_by")
         facts["policy"] = replace(Policy.from_json(facts["policy"]), chosen_by=chosen_by)
         facts["right"] = right_policy(facts)
+        if facts["before"]:
+            before = facts["before"]
+            declared = Declaration.from_json(before["declaration"])
+            facts["before"] = Before(**before | {"declaration": declared})
         facts["owner"] = Owner(**facts["owner"]) if facts["owner"] else None
         facts["superseded"] = tuple(facts["superseded"])
         if facts["open"]:

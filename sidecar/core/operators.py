@@ -94,7 +94,7 @@ class Host:
                 the declaration is not valid.
         """
         with self._lock:
-            judged = self._judged(declaration, policy)
+            judged = self._judged(declaration, policy, query)
             known = self._operators.get(declaration.uid)
             if query is not None and known is not None and known.record.made != made:
                 refuse_other(known.record, judged)
@@ -112,7 +112,7 @@ class Host:
         with self._lock:
             for declaration, policy in wanted:
                 self._refuse_shrink(declaration.uid, policy)
-            judged = [(self._judged(each, policy), policy) for each, policy in wanted]
+            judged = [(self._judged(each, policy, None), policy) for each, policy in wanted]
             self._apply(judged, None, keeps_policy=False)
 
     def _refuse_shrink(self, uid: str, policy: Policy) -> None:
@@ -165,7 +165,7 @@ class Host:
         for record in new:
             self._operators[record.declaration.uid] = self._opened(record)
 
-    def _judged(self, declaration: Declaration, policy: Policy) -> Declaration:
+    def _judged(self, declaration: Declaration, policy: Policy, query: Owner | None) -> Declaration:
         """The declaration to store, with the ids of the existing aggregates.
 
         Raises:
@@ -178,7 +178,8 @@ class Host:
         if known is None:
             declaration.check_columns()
             return replace(declaration, definition=declaration.definition.kept)
-        after = declaration.taking_over(known.record.declaration)
+        before = known.record.declaration if query is None else known.record.written
+        after = declaration.taking_over(before)
         if after != known.record.declaration:
             declaration.check_columns()
         return after

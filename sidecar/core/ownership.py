@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from idlestate.sidecar.core.operator_record import OperatorRecord, Owner
+from idlestate.sidecar.core.operator_record import Before, OperatorRecord, Owner
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 
@@ -53,6 +53,9 @@ def redefined(
     Raises:
         DoesNotFitError: another query owns the operator.
     """
+    before = None
+    if query is not None:
+        before = Before(record.written, record.version, record.next_set)
     if record.owner is not None:
         if query is None:
             raise DoesNotFitError(
@@ -61,7 +64,7 @@ def redefined(
                 f"and restart the query, or {way_out(record)}"
             )
         record = owned(record, query.query_id, query.run_id, query.checkpoint)
-    return replace(record, declaration=declaration)
+    return replace(record, declaration=declaration, before=before)
 
 
 def check_run(record: OperatorRecord, query_id: str, run_id: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from idlestate.sidecar.protocol.errors import SidecarError
 
-PROTOCOL = 4
+PROTOCOL = 5
 """The version of calls and their headers, which `hello` returns. 2: `settle` returns `owed_ms` and
 `inputs`, and `open` the version of the tables; `finish` takes counts by input; `records`, `value`
 and `take` are for steps that tasks make. 3: `right` is the policy of right rows of a join."""

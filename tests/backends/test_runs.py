@@ -10,6 +10,7 @@ import pytest
 
 from idlestate.backends.runs.byte_source import Whole
 from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.run_codec import RunError, decode_run
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.aggregation import aggregation
@@ -246,11 +247,13 @@ def test_no_more_bytes_are_gathered_at_once_than_asked(size):
     (run,) = player.table.current.runs
     assert max(run.stored.nbytes(*rows) for rows in pairwise(run.stored.starts.tolist())) <= most
     found, since = [], LOWEST_HASH
-    while since is not None:
-        rows, since = player.table.current.open_rows(since, 1000, size)
-        assert rows.nbytes <= most
-        found += rows.keys[0].to_pylist()
+    with patch.object(Run, "take", autospec=True, side_effect=Run.take) as taken:
+        while since is not None:
+            rows, since = player.table.current.open_rows(since, 1000, size)
+            assert rows.nbytes <= most
+            found += rows.keys[0].to_pylist()
     assert sorted(found) == keys
+    assert sum(len(call.args[1]) for call in taken.call_args_list) == len(keys)  # each row once
     player.play(keys[:40], 10, LONG, None)
     changes = player.play([], 11, LONG, 10**6).changes
     assert sorted(player.expired) == keys

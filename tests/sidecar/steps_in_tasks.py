@@ -1,5 +1,6 @@
 """A sidecar whose steps are made by tasks: of functions and joins."""
 
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,6 +36,14 @@ class Wire:
 
     def call(self, name: str, header: Any, *parts: bytes) -> Message:
         return Message.decode(self._table.answer(name, Message(header, parts).encode()))
+
+
+def numbered_otherwise(declaration: Declaration) -> Declaration:
+    """With other ids than the task has, as after changes that only the sidecar has seen."""
+    definition = declaration.definition
+    aggregates = tuple((name, text, number + 1) for name, text, number in definition.aggregates)
+    definition = replace(definition, aggregates=aggregates, next_id=definition.next_id + 1)
+    return replace(declaration, definition=definition)
 
 
 class Sidecar:
@@ -83,7 +92,7 @@ class Sidecar:
     ) -> Advanced:
         """In the place of `shard_batch.advance`."""
         if times.batch_id == 0:
-            declaration = Declaration.of(UID, table, self.policy.time, 1)
+            declaration = numbered_otherwise(Declaration.of(UID, table, self.policy.time, 1))
             operator = self.host.declare(declaration, self.policy, right=in_force.right)
             operator.batches.begin("query", "run", "checkpoint")
         operator = self.host[UID]
@@ -106,11 +115,13 @@ class Sidecar:
             }
             opened = self.wire.call("open", {"uid": UID, "attempt": attempt}).header
             is_event_time = self.policy.time is TimeDomain.EVENT
-            spec: Any = SimpleNamespace(uid=UID, work=work, is_event_time=is_event_time)
+            spec: Any = SimpleNamespace(
+                uid=UID, work=work, is_event_time=is_event_time, table=table
+            )
             routes: Any = SimpleNamespace(
                 main=self.wire, to_range=self.to_range, range_of=lambda *_: 0
             )
-            step = StepOnSidecarState(routes, spec, table, 1)
+            step = StepOnSidecarState(routes, spec, 1)
             cells, *made, figures = step.run(opened, {0: packets}, {0: counts}, times, in_force)
             assert (
                 figures["0"]["input"] == operator.state.shards[0].rows.input + total(counts).input

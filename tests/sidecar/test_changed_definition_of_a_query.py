@@ -14,6 +14,7 @@ from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.sidecar.core.operator_record import Owner
+from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 from idlestate.sidecar.protocol.worker_ranges import range_of
 from tests.sidecar.changing_operator import POLICY, add, crash, declaration, lives, unowned
@@ -147,3 +148,43 @@ def test_a_batch_that_was_committed_before_the_change_counts_as_it_was(
     assert found is not None
     rows = sorted((row["k"], row["events"], row["seen"]) for row in found.to_pylist())
     assert rows == [("a", 1, 0), ("b", 1, 0)]
+
+
+def restart(world: World, after: Declaration, run_id: str) -> None:
+    """A run of the query with another definition."""
+    made = world.operator.record.made
+    world.host.declare(after, POLICY, Owner(QUERY, run_id, CHECKPOINT), made)
+    world.begin(run_id)
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_change_under_which_nothing_was_written_can_be_taken_back(
+    owned: World, crashes: bool
+) -> None:
+    """The query died before the first batch after the change."""
+    first, had = owned.operator.record.declaration, lives(owned)
+    most = declaration({"most": "max(w)"}, {})
+    for at, after in enumerate((declaration(), most, first)):
+        restart(owned, after, f"run-{at + 1}")
+        if crashes:
+            crash(owned)
+    assert (owned.operator.record.declaration, lives(owned)) == (first, had)
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_change_under_which_rows_were_written_is_another_change_to_take_back(
+    owned: World, is_committed: bool
+) -> None:
+    """New aggregates get ids that no written row has."""
+    first = owned.operator.record.declaration
+    restart(owned, declaration(), "run-1")
+    planned = batch(owned, 1)
+    run(owned, planned, {"k": ["a"], "v": [6], "w": [7]})
+    if is_committed:
+        settle(owned, planned)
+    changed = owned.operator.record.declaration.definition
+    restart(owned, first, "run-2")
+    after = owned.operator.record.declaration.definition
+    ids, used = ({name: at for name, _, at in each.aggregates} for each in (after, changed))
+    assert ids["top"] == used["top"]
+    assert min(ids["n"], ids["total"]) >= changed.next_id
