@@ -149,8 +149,7 @@ class OperatorRecord:
         chosen_by = facts.pop("chosen_by")
         facts["policy"] = replace(Policy.from_json(facts["policy"]), chosen_by=chosen_by)
         facts["right"] = right_policy(facts)
-        if facts["before"]:
-            before = facts["before"]
+        if before := facts.get("before"):
             declared = Declaration.from_json(before["declaration"])
             facts["before"] = Before(**before | {"declaration": declared})
         facts["owner"] = Owner(**facts["owner"]) if facts["owner"] else None
