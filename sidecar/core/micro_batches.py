@@ -293,6 +293,7 @@ class Batches:
         lost, removed = self._dropped(others)
         removed += [sets.key(chosen.number, partition) for partition in chosen.pieces]
         pieces = [chosen.pieces[at] for at in sorted(chosen.pieces)]
+        version = opened.version + 1
         after = replace(
             record,
             policy=opened.policy,
@@ -301,7 +302,8 @@ class Batches:
             committed=batch_id,
             batch_time_ms=opened.time_ms,
             open=None,
-            version=opened.version + 1,
+            version=version,
+            before=record.before and record.before.after_batch(chosen.number, version),
             time_ms=max(record.time_ms, opened.t_ms),
             reached_ms=max(record.reached_ms, reached_ms),
         )

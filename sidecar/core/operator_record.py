@@ -51,6 +51,16 @@ class Before:
     version: int
     next_set: int
 
+    def after_batch(self, number: int, version: int) -> "Before":
+        """The same after a batch: one that was prepared before the change wrote nothing under it.
+
+        Args:
+            number: of the committed set.
+            version: of the tables after it.
+        """
+        was_prepared_before = number < self.next_set and version == self.version + 1
+        return replace(self, version=version) if was_prepared_before else self
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorRecord:

@@ -15,7 +15,7 @@ from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.families import COMPACTION_DURATION, SWEEP_DURATION
 from idlestate.sidecar.core.operator_record import OperatorRecord
 from idlestate.sidecar.core.operator_state import OperatorState
-from idlestate.sidecar.core.shard_work import Going, Stepped
+from idlestate.sidecar.core.shard_work import Going, Stepped, Work
 from idlestate.sidecar.protocol.errors import DamagedError
 from idlestate.timers.clock import Clock
 
@@ -113,10 +113,10 @@ class Sweeper:
                 self.compacted_ms = self._state.clock.now_ms()
             return False
         _, at = max(sparse)
-        shard = shards[at]
+        shard, work = shards[at], self._state.work
         begun_s = self._state.clock.monotonic_s()
-        merged = self._step(record, at, shard, None)
-        if merged is None or not self._count(at, shard, merged, record.version + 1, 0):
+        merged = self._step(work, record, at, shard, None)
+        if merged is None or not self._count(work, at, shard, merged, record.version + 1, 0):
             return False
         self._state.took(COMPACTION_DURATION, begun_s)
         return True
@@ -129,12 +129,12 @@ class Sweeper:
         with self._state.lock if self._in_vain else contextlib.nullcontext():
             begun_s = clock.monotonic_s()
             record, shards = self._state.now
-            shard = shards[at]
+            shard, work = shards[at], self._state.work
             if self._stands_still(record):
                 return False
-            closed = self._step(record, at, shard, reach_ms)
+            closed = self._step(work, record, at, shard, reach_ms)
             self._in_vain = closed is None or not self._count(
-                at, shard, closed, record.version + 1, reach_ms
+                work, at, shard, closed, record.version + 1, reach_ms
             )
             self.pace.took(clock.monotonic_s() - begun_s)
         if self._in_vain:
@@ -168,12 +168,12 @@ class Sweeper:
         return [at for at, each in enumerate(self._state.shards) if each.next_end_ms <= to_ms]
 
     def _step(
-        self, record: OperatorRecord, at: int, shard: ShardRecord, to_ms: int | None
+        self, work: Work, record: OperatorRecord, at: int, shard: ShardRecord, to_ms: int | None
     ) -> Stepped | None:
         """The result of a step for a shard, which closes what is due at `to_ms`, or else merges;
         None if the shard was changed in the meantime.
         """
-        work, shards = self._state.work, self._state.shards
+        shards = self._state.shards
         now_ms = self._state.clock.now_ms()
         going = Going(record.policy, to_ms or 0, record.version + 1, record.committed, now_ms)
         try:
@@ -184,13 +184,16 @@ class Sweeper:
             return None  # merged in the meantime, which removed its runs
 
     def _count(
-        self, at: int, shard: ShardRecord, stepped: Stepped, version: int, to_ms: int
+        self, work: Work, at: int, shard: ShardRecord, stepped: Stepped, version: int, to_ms: int
     ) -> bool:
-        """Apply a step, and return whether it was: not if its shard changed in the meantime."""
+        """Apply a step, and return whether it was: not if its shard or the operator's definition
+        changed in the meantime.
+        """
         state = self._state
         with state.lock:
             now = state.record
-            if state.shards[at] is not shard or self._stands_still(now):
+            is_other = state.work is not work or state.shards[at] is not shard
+            if is_other or self._stands_still(now):
                 state.work.discard([stepped])
                 return False
             after = replace(now, version=max(now.version, version), time_ms=max(now.time_ms, to_ms))

@@ -54,7 +54,8 @@ def test_state_goes_on_with_other_aggregates_and_so_it_does_after_a_crash(world:
     assert lives(world) == after
     for at, shard in enumerate(world.operator.state.shards):
         if shard.runs:
-            world.operator.sweeper._step(world.operator.record, at, shard, None)
+            work, record = world.operator.state.work, world.operator.record
+            world.operator.sweeper._step(work, record, at, shard, None)
     assert lives(world) == after
 
 

@@ -14,6 +14,7 @@ from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.sidecar.core.operator_record import Owner
+from idlestate.sidecar.core.shard_work import Stepped
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 from idlestate.sidecar.protocol.worker_ranges import range_of
@@ -169,6 +170,50 @@ def test_a_change_under_which_nothing_was_written_can_be_taken_back(
         if crashes:
             crash(owned)
     assert (owned.operator.record.declaration, lives(owned)) == (first, had)
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_change_can_be_taken_back_although_a_batch_from_before_it_was_committed_after_it(
+    owned: World, crashes: bool
+) -> None:
+    """The sidecar learns only with the change that the last batch before it was committed."""
+    first = owned.operator.record.declaration
+    planned = batch(owned, 1)
+    run(owned, planned, {"k": ["a", "c"], "v": [5, 3]})
+    owned.commits.add(1)
+    restart(owned, declaration(), "run-1")
+    assert owned.operator.record.committed == 1
+    if crashes:
+        crash(owned)
+    restart(owned, first, "run-2")
+    assert owned.operator.record.declaration == first
+    assert lives(owned) == {"a": (2, 6, 5), "b": (1, 2, 2), "c": (1, 3, 3)}
+
+
+def test_a_sweep_under_a_change_that_is_taken_back_meanwhile_starts_again(
+    owned: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its expire rows lack what the change had dropped."""
+    first = owned.operator.record.declaration
+    restart(owned, declaration(), "run-1")
+    work = owned.operator.state.work
+    close = work.close
+
+    def close_late(*given: Any) -> Stepped:
+        closed = close(*given)
+        if owned.operator.state.work is work:
+            restart(owned, first, "run-2")
+        return closed
+
+    monkeypatch.setattr(work, "close", close_late)
+    owned.clock.advance(RULE.idle_max_ms)
+    owned.sweep()
+    found = owned.operator.expired(0, None, 100)
+    assert found is not None
+    assert sorted((row["k"], row["n"], row["total"]) for row in found.to_pylist()) == [
+        ("a", 1, 1),
+        ("b", 1, 2),
+    ]
 
 
 @pytest.mark.parametrize("is_committed", [False, True])
