@@ -15,6 +15,8 @@ from idlestate.sidecar.stores.disk_recovery import failed_write, has_room
 from idlestate.sidecar.stores.heap_log import HeapLog, record, replayed
 from idlestate.sidecar.stores.store import Changes
 
+_LOGS = "log-" + 20 * "[0-9]"
+"""Not a copy that somebody has made beside a log."""
 _FLOOR_BYTES = 1 << 20
 """A smaller log is not rewritten."""
 _LAST_BYTES = 1 << 20
@@ -46,7 +48,7 @@ class HeapStore:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for draft in folder.glob("*.draft"):
             draft.unlink()
-        logs = sorted(folder.glob("log-*"))
+        logs = sorted(folder.glob(_LOGS))
         for older in logs[:-1]:
             older.unlink()
         self._number = int(logs[-1].name.removeprefix("log-")) if logs else 0

@@ -33,6 +33,17 @@ def compacted(store: HeapStore) -> None:
     thread.join(PATIENCE_S)
 
 
+def test_a_copy_beside_the_log_is_not_taken_for_a_newer_one(tmp_path: Path) -> None:
+    store = HeapStore(tmp_path)
+    store.write({"key": b"value"})
+    store.close()
+    (log,) = tmp_path.iterdir()
+    copy = log.with_name(f"{log.name}.bak")
+    copy.write_bytes(b"")
+    assert contents(tmp_path) == {"key": b"value"}
+    assert copy.exists()
+
+
 def is_folder(number: int) -> bool:
     return stat.S_ISDIR(os.fstat(number).st_mode)
 
