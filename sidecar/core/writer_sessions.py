@@ -10,14 +10,17 @@ forgotten, if it was silent so long that no client resends one of its writes.
 """
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
+from idlestate.sidecar.protocol.declaration import NAME
 from idlestate.sidecar.protocol.errors import DoesNotFitError, WriterFencedError
 from idlestate.sidecar.stores.store import Changes, Store
 
 MAX_WRITERS = 10_000
 _SILENT_MS = 86_400_000
+_SESSION = re.compile(rf"[0-9]{{1,18}}\.{NAME.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +77,14 @@ class Writers:
         """The writer of a name, for the session that holds it.
 
         Raises:
+            DoesNotFitError: no claim has returned such a session.
             FencedError: another session holds it.
         """
+        if session and not _SESSION.fullmatch(session):
+            raise DoesNotFitError(
+                f"operator {self._uid!r}: {session[:80]!r} is not a session; claim the writer name "
+                f"{name[:80]!r} before writing under it"
+            )
         writer = self[name]
         if writer.session not in ("", session):
             raise WriterFencedError(

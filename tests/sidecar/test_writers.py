@@ -61,6 +61,13 @@ def test_a_claim_that_is_sent_again_fences_nobody(world: World) -> None:
     assert world.send("till", session, 0, "add", [("a", 1)])
 
 
+@pytest.mark.parametrize("session", ["one", "x.one", "1.", "9" * 5000 + ".one"])
+def test_a_session_that_no_claim_has_returned_takes_no_name(world: World, session: str) -> None:
+    with pytest.raises(DoesNotFitError, match="claim the writer name 'till' before writing"):
+        world.send("till", session, 0, "add", [("a", 1)])
+    assert world.claim("till", "one") == "1.one"
+
+
 def test_a_claim_that_comes_late_gives_the_name_to_nobody(world: World) -> None:
     """Its client goes on with numbers that the newer one has used."""
     old = world.claim("till", "old")
