@@ -15,6 +15,9 @@ MAX_CALL_BYTES = 4 * CHUNK_BYTES
 MAX_HEADER_BYTES = 2 << 20
 """Limit for a client's call: `json` blocks all other threads while it reads a header."""
 
+_UNREADABLE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
+"""What a field of a header that is missing or of another type leads to."""
+
 Header = dict[str, Any]
 Parts = tuple[bytes, ...]
 Call = Callable[[Header, Parts], Message]
@@ -59,7 +62,7 @@ class CallTable:
             self._busy += 1
         try:
             return call(message.header, message.parts).encode()
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except _UNREADABLE as error:
             raise DoesNotFitError(f"call {name} cannot be understood: {error!r}") from error
         finally:
             with self._idle:

@@ -64,7 +64,7 @@ class Message:
         try:
             header, lengths = json.loads(data[_HEAD.size : _HEAD.size + length])
             sizes = [int(each) for each in lengths]
-        except (ValueError, TypeError, RecursionError) as error:
+        except (OverflowError, RecursionError, TypeError, ValueError) as error:
             raise MessageError("a message has no header that can be read") from error
         at = _HEAD.size + length
         is_whole = all(size >= 0 for size in sizes) and at + sum(sizes) == len(data)
