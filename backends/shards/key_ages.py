@@ -67,12 +67,16 @@ class KeyAges:
             changed: keys that it wrote or that expired in it.
             first_end_ms: no life that it wrote ends before this.
         """
+        live = sum(runs.live for runs, _ in tables)
+        if not live:
+            # The next life is looked at: until it comes, there may be no batch.
+            return KeyAges(first_end_ms=FOREVER_MS)
         policies = tuple(ending(policy) for _, policy in tables)
         if self.policies != policies or not 0 <= now_ms - self.at_ms < _WAIT_MS:
             return self._looked(tables, now_ms, _MOST_ROWS, NEVER_MS)
         changed += self.changed
         first_end_ms = min(self.first_end_ms, first_end_ms)
-        is_stale = changed > _CHANGED_SHARE * sum(runs.live for runs, _ in tables)
+        is_stale = changed > _CHANGED_SHARE * live
         if is_stale and now_ms - self.seen_ms >= _SAMPLE_WAIT_MS:
             return self._looked(tables, now_ms, _SAMPLE_ROWS, first_end_ms)
         return replace(self, changed=changed, first_end_ms=first_end_ms)

@@ -90,6 +90,14 @@ def test_between_two_looks_the_figures_are_those_of_the_last(world: World) -> No
     assert due_of(world) == {"1h": 0, "24h": 0}
 
 
+def test_where_no_life_is_left_nothing_is_due_and_nothing_has_an_age(world: World) -> None:
+    """Even right after a look: without lives, nothing may ever look again."""
+    world.write("w", 0, "add", [(key, 1) for key in KEYS])
+    world.clock.advance(1)
+    world.write("w", 1, "remove", [(key, 1) for key in KEYS])
+    assert_ages_are_true(world)
+
+
 def test_after_a_reload_deadlines_are_those_of_the_new_policy(world: World) -> None:
     world.write("w", 0, "add", [(key, 1) for key in KEYS])
     assert due_of(world) == {"1h": 0, "24h": 0}
