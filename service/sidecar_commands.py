@@ -128,9 +128,13 @@ def health(control: str, live: bool, **secrets: str | None) -> None:
             )
             response = connection.getresponse()
             told = _told(response)
-    except (OSError, ValueError, http.client.HTTPException) as error:
+    except (OSError, ValueError) as error:
         hint = "; check the address, and that the sidecar is running" if _is_away(error) else ""
         click.secho(f"{control}: {os_problem(error)}{hint}", fg="red", err=True)
+        sys.exit(1)
+    except http.client.HTTPException:  # its text may be any bytes
+        hint = "does not speak HTTP; pass the control address, not that of the data plane"
+        click.secho(f"{control}: {hint}", fg="red", err=True)
         sys.exit(1)
     if response.status == HTTPStatus.UNAUTHORIZED:
         if live:

@@ -24,6 +24,15 @@ def test_release_clock_and_health_from_the_command_line(made: Any) -> None:
         assert told in done.stdout
 
 
+def test_health_of_the_data_plane_is_refused_without_its_bytes(made: Any) -> None:
+    place = f"unix:{made().start().data_socket}"
+    done = said("health", place)
+    assert done.exit_code == 1
+    assert done.stderr == (
+        f"{place}: does not speak HTTP; pass the control address, not that of the data plane\n"
+    )
+
+
 def test_the_place_that_is_told_is_one_that_health_takes(made: Any) -> None:
     told = made(control="[::1]:0").start_told().rpartition(" ")[2].strip()
     assert told.startswith("http://[::1]:")
