@@ -58,6 +58,7 @@ class Request:
 _BUSY = error_reply(
     HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are being answered; try again"
 )
+_FAILED = error_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "this request failed; the log says how")
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,10 +309,18 @@ class _Handler(BaseHTTPRequestHandler):
         with server.connections.answering() as has_turn:
             if has_turn:
                 request = Request(self.command, self._path, query, self.headers, body)
-                reply = server.service.answer(request)
+                reply = self._reply_to(request)
             else:
                 reply = _BUSY
         self._send(reply)
+
+    def _reply_to(self, request: Request) -> Reply:
+        service = cast("_Server", self.server).service
+        try:
+            return service.answer(request)
+        except Exception:
+            log.exception("a request for %s failed", service.name)
+            return _FAILED
 
     def _send(self, reply: Reply) -> None:
         self.connection.settimeout(REPLY_TIMEOUT_S)

@@ -232,6 +232,16 @@ def test_every_error_arrives_as_json_of_one_shape(
     assert text.strip()
 
 
+def test_a_request_that_fails_is_answered_too(
+    exporter: Exporter, server: MetricsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    exporter.add((), lambda _: {}[0])
+    response, body = ask(server, "/metrics")
+    assert response.status == 500
+    assert json.loads(body) == {"error": "this request failed; the log says how"}
+    assert "a request for /metrics failed" in caplog.text
+
+
 @pytest.mark.parametrize("junk", [b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"\x00" * 100 + b"\n"])
 def test_junk_is_answered_with_an_error_or_nothing(
     server: MetricsServer, junk: bytes, capfd: pytest.CaptureFixture[str]
