@@ -132,7 +132,7 @@ class _Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SegmentPart:
     """Rows of several runs and of a batch that are gathered when they are asked for."""
 
     kept: Sequence[_Kept]
@@ -172,7 +172,7 @@ def merged(
     keep_tombstones: bool,
     since: int | None = None,
     upto: int | None = None,
-) -> Iterator[Part]:
+) -> Iterator[SegmentPart]:
     """The rows that count, in order of hash, about `segment_rows` at a time.
 
     Args:
@@ -218,10 +218,10 @@ def open_positions(
     return _kept(runs, spans, sweeps, none, nothing, keep_tombstones=False)
 
 
-def _segments(kept: Sequence[_Kept], fresh: Rows, segment_bytes: int) -> Iterator[Part]:
+def _segments(kept: Sequence[_Kept], fresh: Rows, segment_bytes: int) -> Iterator[SegmentPart]:
     """All of these rows, halved by hash until each part is small enough."""
     kept = [part for part in kept if len(part.rows)]
-    whole = Part(kept, fresh)
+    whole = SegmentPart(kept, fresh)
     if whole.nbytes > segment_bytes:
         low, high = whole.edges
         if low < high:
