@@ -59,7 +59,7 @@ class LifeTable:
             self.is_open[born] = self.ended_here[born] = True
             self.ended_ms[born] = self._read_ms[born] = self._armed_ms[born] = NEVER_MS
             self._created_ms[born] = born_ms
-            self._cleanup_ms[born] = NEVER_MS if self._policy.idle_on else FOREVER_MS
+            self._cleanup_ms[born] = FOREVER_MS
         self._written_ms[keys] = self.seen_ms[keys] = t_ms
         self._access(keys, t_ms, arms=True)
         return born
@@ -96,7 +96,8 @@ class LifeTable:
     def _access(self, keys: Ints, t_ms: Ints, *, arms: bool) -> None:
         policy = self._policy
         if policy.idle_on and arms:
-            again = needs_rearm(t_ms, self._cleanup_ms[keys], policy.idle_min_ms)
+            again = self._armed_ms[keys] == NEVER_MS
+            again |= needs_rearm(t_ms, self._cleanup_ms[keys], policy.idle_min_ms)
             armed = keys[again]
             self._armed_ms[armed] = t_ms[again]
             self._cleanup_ms[armed] = armed_cleanup_at(t_ms[again], policy.idle_max_ms)

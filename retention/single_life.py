@@ -17,9 +17,9 @@ class SingleLife:
     """
 
     __slots__ = (
-        *("_cleanup_at_ms", "_idle_max_ms", "_idle_min_ms", "_lifetime_ms", "_reads_arm"),
-        *("_reads_extend", "_ttl_ms", "armed_at_ms", "created_at_ms", "deadline_ms"),
-        *("read_at_ms", "written_at_ms"),
+        *("_arm_from_ms", "_cleanup_at_ms", "_idle_max_ms", "_idle_min_ms", "_lifetime_ms"),
+        *("_reads_arm", "_reads_extend", "_ttl_ms", "armed_at_ms", "created_at_ms"),
+        *("deadline_ms", "read_at_ms", "written_at_ms"),
     )
 
     def __init__(self, policy: Policy) -> None:
@@ -33,11 +33,13 @@ class SingleLife:
         self._reads_extend = policy.ttl_update is UpdateType.ON_READ_AND_WRITE
         self.created_at_ms = self.written_at_ms = self.read_at_ms = self.armed_at_ms = NEVER_MS
         self._cleanup_at_ms = self.deadline_ms = off
+        # As in `LifeLayout`: the cleanup time, or `NEVER_MS` where every access arms.
+        self._arm_from_ms = NEVER_MS
 
     def begin(self, t_ms: int) -> None:
         """A write without an open life."""
         self.created_at_ms, self.read_at_ms, self.armed_at_ms = t_ms, NEVER_MS, NEVER_MS
-        self._cleanup_at_ms = NEVER_MS if self._idle_min_ms >= 0 else FOREVER_MS
+        self._arm_from_ms, self._cleanup_at_ms = NEVER_MS, FOREVER_MS
         self.write(t_ms)
 
     def resume(
@@ -48,6 +50,7 @@ class SingleLife:
         self.created_at_ms, self.written_at_ms = created_at_ms, written_at_ms
         self.read_at_ms, self.armed_at_ms = read_at_ms, armed_at_ms
         self._cleanup_at_ms, self.deadline_ms = cleanup_at_ms, deadline_ms
+        self._arm_from_ms = NEVER_MS if armed_at_ms == NEVER_MS else cleanup_at_ms
 
     def times_ms(self) -> tuple[int, int, int, int, int, int]:
         """Its times, as `resume` takes them."""
@@ -59,8 +62,9 @@ class SingleLife:
     def write(self, t_ms: int) -> None:
         """A write at a time that is not before any other access."""
         self.written_at_ms = t_ms
-        if self._idle_min_ms >= 0 and t_ms + self._idle_min_ms > self._cleanup_at_ms:
-            self.armed_at_ms, self._cleanup_at_ms = t_ms, t_ms + self._idle_max_ms
+        if self._idle_min_ms >= 0 and t_ms + self._idle_min_ms > self._arm_from_ms:
+            self.armed_at_ms = t_ms
+            self._arm_from_ms = self._cleanup_at_ms = t_ms + self._idle_max_ms
         end_ms = t_ms + self._ttl_ms
         # Not min(): this runs for every record.
         if end_ms > self._cleanup_at_ms:  # noqa: PLR1730
@@ -74,9 +78,10 @@ class SingleLife:
         if (
             self._reads_arm
             and self._idle_min_ms >= 0
-            and t_ms + self._idle_min_ms > self._cleanup_at_ms
+            and t_ms + self._idle_min_ms > self._arm_from_ms
         ):
-            self.armed_at_ms, self._cleanup_at_ms = t_ms, t_ms + self._idle_max_ms
+            self.armed_at_ms = t_ms
+            self._arm_from_ms = self._cleanup_at_ms = t_ms + self._idle_max_ms
         base_ms = t_ms if self._reads_extend else self.written_at_ms
         self.deadline_ms = min(
             base_ms + self._ttl_ms, self._cleanup_at_ms, self.created_at_ms + self._lifetime_ms
