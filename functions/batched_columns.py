@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from idlestate.backends.runs.python_values import column_of
 from idlestate.errors import RefusedError
 from idlestate.retention.policy import FOREVER_MS
 
@@ -43,8 +44,10 @@ def fitted(values: Any, kind: pa.DataType, n: int | None, what: str) -> pa.Array
     try:
         if isinstance(values, (pa.Array, pa.ChunkedArray)):
             found = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        elif _has_type(values):
+            found = pa.array(values, from_pandas=False)
         else:
-            found = pa.array(values, None if _has_type(values) else kind, from_pandas=False)
+            found = column_of(values, kind)
         if found.null_count < len(found) and _family(found.type) != _family(kind):
             raise pa.ArrowTypeError(f"they are of type {found.type}")
         found = found.cast(kind)

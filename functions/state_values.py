@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.runs.python_values import python_values
+from idlestate.backends.runs.python_values import check_whole, python_values
 from idlestate.errors import RefusedError
 
 Fit = Callable[[Any], Any]
@@ -43,6 +43,7 @@ def fit_to(kind: pa.DataType, what: str) -> Fit:
                 unknown = ", ".join(sorted(map(str, value.keys() - fields)))
                 raise pa.ArrowTypeError(f"it has no field {unknown}")
             found = python_values(pa.array([value], kind))[0]
+            check_whole(value, found)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise RefusedError(
                 f"{what} is of type {kind}, {value!r} does not fit: {error}"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from idlestate.backends.runs.python_values import column_of
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.errors import FunctionError, error_of, short
 from idlestate.functions.visited_keys import Visited
@@ -26,7 +27,7 @@ def output_table(bound: BoundFunction, visited: Visited) -> pa.Table:
     if are_tuples and set(map(len, rows)) == {len(schema)}:
         try:
             columns = [
-                pa.array(values, field.type)
+                column_of(values, field.type)
                 for field, values in zip(schema, zip(*rows, strict=True), strict=True)
             ]
         except _UNFIT:
@@ -51,7 +52,7 @@ def problem_of(row: Any, schema: pa.Schema) -> str | None:
         )
     for field, value in zip(schema, row, strict=True):
         try:
-            pa.array([value], field.type)
+            column_of([value], field.type)
         except _UNFIT as error:
             return f"yielded {short(value)} for column {field.name} of type {field.type}: {error}"
     return None

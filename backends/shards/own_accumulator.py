@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, slice_field
+from idlestate.backends.runs.python_values import column_of
 from idlestate.backends.shards.accumulator import Accumulator
 from idlestate.config.aggregate_text import AggregateError
 from idlestate.errors import RefusedError
@@ -194,7 +195,7 @@ def blank_of(name: str, made: Accumulator) -> pa.RecordBatch:
     try:
         state, initial = dict(made.state), list(made.init())
         columns = [
-            pa.array([value], kind) for value, kind in zip(initial, state.values(), strict=True)
+            column_of([value], kind) for value, kind in zip(initial, state.values(), strict=True)
         ]
         columns.append(pa.nulls(1, made.result_type))
         return pa.RecordBatch.from_arrays(columns, names=[*state, _RESULT])

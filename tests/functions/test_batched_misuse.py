@@ -61,6 +61,7 @@ def change(values: Any) -> None:
     [
         (lambda _, __, count: count.update(np.arange(9)), "state 'count' has 9 values for 1 keys"),
         (lambda _, __, count: count.update(np.array([0.5])), "state 'count' is of type int64"),
+        (lambda _, __, count: count.update([0.5]), "0.5 would become 0"),
         (lambda _, __, count: count.update(np.array([True])), "they are of type bool"),
         (lambda _, __, count: count.update(3), "state 'count' is int; pass an Arrow or numpy"),
         (
@@ -68,6 +69,7 @@ def change(values: Any) -> None:
             "where is of type bool, its values",
         ),
         (lambda _, ctx, __: ctx.timer("x", np.array([1, 2])), "time of a timer has 2 values"),
+        (lambda _, ctx, __: ctx.timer("x", [1.5]), "the time of a timer is of type int64"),
         (lambda _, ctx, __: ctx.timer("", np.array([1])), "timer name '' is not valid"),
         (lambda rows, ctx, _: ctx.timer("x", rows.t), "they are of type timestamp[us, tz=UTC]"),
         (
@@ -95,6 +97,7 @@ def test_misuse_of_a_call_names_its_first_key_and_time(misuse: Any, message: str
         ({"key": ["a"]}, "the output has columns key; output names key, n"),
         ({"key": ["a"], "n": [1, 2]}, "the output columns differ in length: key has 1, n has 2"),
         ({"key": ["a"], "n": ["x"]}, "output column n is of type int64"),
+        ({"key": ["a", "a"], "n": [None, 1.5]}, "output column n is of type int64"),
         ({"key": np.array([7]), "n": [1]}, "output column key is of type string"),
         ({"key": ["a"], "n": pa.array(["7"])}, "output column n is of type int64"),
         (5, "the output is int; return columns by name"),

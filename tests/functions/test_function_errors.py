@@ -97,6 +97,14 @@ CASES = {
     "too large": (lambda ctx: [("k", 1 << 40)], "for column n of type int32"),
     "not iterable": (lambda ctx: 7, "raised TypeError"),
     "a state of another type": (lambda ctx: ctx.state(COUNT).update("x"), "of type int16, 'x'"),
+    "a fraction of a whole number": (
+        lambda ctx: [("k", 1), ("k", 1.5)],
+        "yielded 1.5 for column n of type int32: 1.5 would become 1",
+    ),
+    "a fraction for a whole state": (
+        lambda ctx: ctx.state(COUNT).update(1.5),
+        "of type int16, 1.5 does not fit: 1.5 would become 1",
+    ),
     "a state too large": (lambda ctx: ctx.state(COUNT).update(40_000), "of type int16, 40000"),
     "a state not declared": (
         lambda ctx: ctx.state(ValueStateDescriptor(name="other", value_type=pa.int64())),
@@ -187,6 +195,7 @@ def test_what_a_state_cannot_be_is_refused_before_anything_runs() -> None:
         (pa.int16(), 40_000),
         (pa.int64(), "none"),
         (pa.int64(), True),
+        (pa.int64(), 0.5),
         (pa.string(), 0),
         (pa.struct([("n", pa.int64())]), {"m": 0}),
     ],

@@ -4,11 +4,15 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from idlestate import KeyedProcessFunction, Policy
+from idlestate.backends.runs.python_values import column_of
+from idlestate.errors import RefusedError
 from idlestate.functions.errors import FunctionError
+from idlestate.functions.state_values import fit_to
 from idlestate.state import ValueStateDescriptor
 from idlestate.testing import FunctionHarness
 
@@ -57,6 +61,31 @@ def test_a_value_is_shown_alike_in_its_batch_and_in_the_next(kind: pa.DataType, 
     for second in range(2):
         rows += harness.batch([{"k": "a", "t": MOMENT + timedelta(seconds=second)}])
     assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.int64(), 0.5),
+        (pa.int64(), np.float32(0.5)),
+        (pa.int64(), Decimal("0.5")),
+        (pa.date32(), 0.5),
+        (pa.timestamp("us", "UTC"), 0.5),
+        (pa.struct([("n", pa.int64())]), {"n": 0.5}),
+    ],
+    ids=str,
+)
+def test_a_value_whose_fraction_would_be_cut_off_is_an_error(kind: pa.DataType, value: Any) -> None:
+    with pytest.raises(RefusedError, match=r"0\.5'?\)* would become"):
+        fit_to(kind, "state 'value'")(value)
+    with pytest.raises(pa.ArrowInvalid, match=r"0\.5'?\)* would become"):
+        column_of([None, value], kind)
+
+
+def test_whole_numbers_fit_whatever_their_class() -> None:
+    for value in (2.0, np.float32(2), Decimal(2), np.int64(2)):
+        assert repr(fit_to(pa.int64(), "state 'value'")(value)) == "2"
+        assert column_of([value], pa.int64()).to_pylist() == [2]
 
 
 def test_a_field_that_the_struct_does_not_have_is_an_error() -> None:

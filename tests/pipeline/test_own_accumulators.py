@@ -162,6 +162,11 @@ class TooFew(Longest):
         return (None,)
 
 
+class Half(Longest):
+    def init(self) -> Any:
+        return "", 0.5
+
+
 class Lists(Longest):
     state = {"text": pa.list_(pa.string()), "n": pa.int64()}  # noqa: RUF012
 
@@ -171,6 +176,7 @@ class Lists(Longest):
     [
         (Undeclared("s", "x"), "needs a mapping `state` of names to Arrow types, a `result_type`"),
         (TooFew("s", "x"), "an `init` that returns a value for each column"),
+        (Half("s", "x"), "0.5 would become 0"),
         (Lists("s", "x"), "declares text of type list<item: string>; use numbers, booleans"),
         (Longest("s", "y"), "column y of .* not found"),
         (Longest("s", "a, b"), "column a, b of .* not found"),
