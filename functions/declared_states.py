@@ -16,7 +16,6 @@ from idlestate.functions.state_cells import (
     ReducingCell,
     ValueCell,
 )
-from idlestate.functions.state_values import fit_to
 from idlestate.functions.ttl_cells import (
     TtlAggregatingCell,
     TtlListCell,
@@ -24,7 +23,7 @@ from idlestate.functions.ttl_cells import (
     TtlReducingCell,
     TtlValueCell,
 )
-from idlestate.state.descriptors import StateDescriptor, StateKind, ValueStateDescriptor
+from idlestate.state.descriptors import StateDescriptor, StateKind
 
 _CELLS: dict[StateKind, tuple[type[Cell], type[Cell]]] = {
     StateKind.VALUE: (ValueCell, TtlValueCell),
@@ -136,11 +135,6 @@ def _check(descriptor: StateDescriptor[Any]) -> None:
     check_type(what, descriptor.value_type, is_element=is_element)
     if descriptor.user_key_type is not None:
         check_type(f"the key of {what}", descriptor.user_key_type, is_element=True)
-    if isinstance(descriptor, ValueStateDescriptor) and descriptor.default is not None:
-        try:
-            fit_to(descriptor.value_type, what)(descriptor.default)
-        except RefusedError as error:
-            raise RefusedError(f"{error}; pass a default of this type") from None
     if descriptor.ttl.enabled and descriptor.ttl.returns_expired:
         raise RefusedError(
             f"{what} returns expired values until they are cleaned up, which would depend on how "

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from idlestate.functions.function_context import FunctionContext
-from idlestate.functions.state_values import copier, fit_to, plain_class
+from idlestate.functions.state_values import copier, default_of, fit_to, plain_class
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.state.descriptors import StateDescriptor
 
@@ -67,7 +67,7 @@ class ValueCell(Cell):
     def __init__(self, descriptor: Any, context: FunctionContext) -> None:
         """Of this state; empty."""
         super().__init__(descriptor, context)
-        self._default = descriptor.default
+        self._default = default_of(descriptor)
 
     def value(self) -> Any:
         """The value; the descriptor's default when there is none."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.python_values import check_whole, python_values
 from idlestate.errors import RefusedError
+from idlestate.state.descriptors import ValueStateDescriptor
 
 Fit = Callable[[Any], Any]
 
@@ -68,6 +69,20 @@ def fit_to(kind: pa.DataType, what: str) -> Fit:
     high = 2 ** (kind.bit_width - 1) - 1
     low = -high - 1
     return fit_int
+
+
+def default_of(descriptor: ValueStateDescriptor) -> Any:
+    """The default of a state as a stored value is read back; None without one.
+
+    Raises:
+        RefusedError: it does not fit the type of the state.
+    """
+    if descriptor.default is None:
+        return None
+    try:
+        return fit_to(descriptor.value_type, f"state {descriptor.name!r}")(descriptor.default)
+    except RefusedError as error:
+        raise RefusedError(f"{error}; pass a default of this type") from None
 
 
 def copier(kind: pa.DataType) -> Fit | None:

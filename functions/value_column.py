@@ -14,6 +14,7 @@ from idlestate.backends.runs.fields import Field, is_valid
 from idlestate.backends.shards.function_state_columns import StateColumns
 from idlestate.functions.batch_context import is_plain, shown
 from idlestate.functions.batched_columns import Flags, Ints, fitted, rows_of
+from idlestate.functions.state_values import default_of
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS, saturating_add
 from idlestate.state.descriptors import ValueStateDescriptor
@@ -34,7 +35,7 @@ class ValueColumn:
         self._ttl_ms = descriptor.ttl.ttl_ms
         self._renews = descriptor.ttl.updates_on_read
         self._columns = columns
-        self._default = None if columns.stamped else descriptor.default
+        self._default = None if columns.stamped else default_of(descriptor)
         plain = self._kind.to_pandas_dtype() if is_plain(self._kind) else object
         self._values = np.zeros(k, dtype=plain)
         self._stamps_ms = np.full(k if columns.stamped else 0, NEVER_MS)

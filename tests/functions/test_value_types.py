@@ -1,5 +1,6 @@
 """Values of states are the same right after they were set and when they are read a batch later."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -33,6 +34,19 @@ class Shows(KeyedProcessFunction):
         yield (repr(state.value()),)
 
 
+class Defaults(KeyedProcessFunction):
+    """Shows the default with its first record, and stores it."""
+
+    def __init__(self, kind: pa.DataType, default: Any) -> None:
+        self.value = ValueStateDescriptor(name="value", value_type=kind, default=default)
+
+    def process_element(self, row: Any, ctx: Any) -> Any:
+        state = ctx.state(self.value)
+        yield (repr(state.value()),)
+        state.update(state.value())
+
+
+@pytest.mark.parametrize("function", [Shows, Defaults])
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
@@ -48,12 +62,14 @@ class Shows(KeyedProcessFunction):
     ],
     ids=str,
 )
-def test_a_value_is_shown_alike_in_its_batch_and_in_the_next(kind: pa.DataType, value: Any) -> None:
+def test_a_value_is_shown_alike_in_its_batch_and_in_the_next(
+    function: Callable[[pa.DataType, Any], Shows | Defaults], kind: pa.DataType, value: Any
+) -> None:
     harness = FunctionHarness(
         {"k": pa.string(), "t": pa.timestamp("us", "UTC")},
         key="k",
         event_time="t",
-        function=Shows(kind, value),
+        function=function(kind, value),
         output="shown string",
         policy=Policy(ttl="1d"),
     )
