@@ -78,7 +78,7 @@ class Scenario:
         if set_value := re.match(r"iterator\(\)\.next\(\)\.setValue\((.*)\)", text):
             next(self.state.iterator()).value = json.loads(set_value[1])
             return None
-        if text.startswith("it"):
+        if re.match(r"it\b", text):
             for part in text.split("; "):
                 self.move(part)
             return None

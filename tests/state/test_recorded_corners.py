@@ -75,6 +75,54 @@ def test_an_emptied_reducing_state_survives_batches_sweeps_and_snapshots(tmp_pat
         assert (raw_of(state, "k"), backend.size("state")) == (None, 1)
 
 
+# The walk reaches the expired entry first: the one behind it is neither renewed nor removed.
+STOPPED_WALK = [
+    step(1000, "put", ["b", 2], None, {"b": [2, 1000]}, 1),
+    step(1000, "put", ["a", 1], None, {"a": [1, 1000], "b": [2, 1000]}, 1),
+    step(1060, "put", ["b", 3], None, {"a": [1, 1000], "b": [3, 1060]}, 1),
+    step(1100, "iterator_remove", [["a", "b"]], None, {"b": [3, 1060]}, 1)
+    | {"error": "IllegalStateException"},
+]
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb", "runs"])
+def test_a_walk_that_an_error_ends_follows_the_recorded_order(backend):
+    trace = SETTINGS | {
+        "kind": "map",
+        "backend": backend,
+        "update_type": "OnReadAndWrite",
+        "visibility": "ReturnExpiredIfNotCleanedUp",
+        "ops": STOPPED_WALK,
+    }
+    assert replay(trace, compare_sizes=backend != "rocksdb") == len(STOPPED_WALK)
+
+
+REMOVED_TWICE = [
+    ('put("a", 1)', {"a": [1, 1000]}, 1000, None),
+    ("it = iterator(); it.next(); it.remove(); it.remove()", {}, 1050, "IllegalStateException"),
+    ('put("a", 1)', {"a": [1, 1050]}, 1050, None),
+    ('iterator_remove(["a"])', {}, 1150, "IllegalStateException"),
+]
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb", "runs"])
+def test_a_scenario_removes_an_entry_twice_or_after_it_expired(backend, tmp_path):
+    trace = SETTINGS | {
+        "scenario": "map remove twice",
+        "kind": "map",
+        "backend": backend,
+        "visibility": "ReturnExpiredIfNotCleanedUp",
+        "steps": [],
+    }
+    with ExitStack() as stack:
+        run = Scenario(trace, tmp_path, stack, TimeDomain.PROCESSING)
+        for call, raw, t, error in REMOVED_TWICE:
+            size = 0 if backend == "rocksdb" and not raw else 1
+            run.step(
+                {"t": t, "do": call, "raw": raw, "size": size} | ({"error": error} if error else {})
+            )
+
+
 def do(call, raw, size, *result):
     return {"t": 1000, "do": call, "raw": raw, "size": size} | (
         {"result": result[0]} if result else {}
