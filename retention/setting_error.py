@@ -1,7 +1,11 @@
-"""The error of a policy or a time to live that cannot be as it is given."""
+"""Errors of settings and arguments that cannot be as they are given."""
 
 from idlestate.errors import RefusedError
 
 
 class SettingError(RefusedError, ValueError):
     """A setting is not valid: pass what the text says."""
+
+
+class WrongTypeError(RefusedError, TypeError):
+    """An argument has another type: pass what the text says."""

@@ -7,6 +7,7 @@ default, for the input that it names and no other, and 0 means that nothing expi
 from collections.abc import Mapping
 
 from idlestate.retention.durations import Duration, duration_ms
+from idlestate.retention.setting_error import SettingError, WrongTypeError
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 
 
@@ -21,12 +22,16 @@ def ttls_of_states(
         hints: the time to live by input; `"0s"` for none.
 
     Raises:
-        ValueError: a hint names no input, or a duration is not valid.
+        SettingError: a hint names no input.
+        DurationError: a duration is not valid.
     """
-    known = set(inputs.values())
+    for what, given in (("inputs", inputs), ("hints", hints)):
+        if not isinstance(given, Mapping):
+            raise WrongTypeError(f"{what} is {given!r}; pass a dict")
+    known = set(map(str, inputs.values()))
     for name in hints:
         if name not in known:
-            raise ValueError(
+            raise SettingError(
                 f"time to live for input {name!r}: input not found; available: "
                 f"{', '.join(sorted(known)) or 'none'}"
             )

@@ -6,7 +6,7 @@ from typing import Final
 
 from idlestate.retention.durations import Duration, duration_ms
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
-from idlestate.retention.setting_error import SettingError
+from idlestate.retention.setting_error import SettingError, WrongTypeError
 
 DEFAULT_PERIODIC_COMPACTION_MS: Final = 30 * 24 * 3600 * 1000
 DEFAULT_QUERY_TIME_AFTER: Final = 1000
@@ -35,9 +35,10 @@ class IncrementalCleanup:
     run_for_every_record: bool = False
 
     def __post_init__(self) -> None:
-        if self.size <= 0:
+        whole = isinstance(self.size, int)
+        if not (whole and self.size > 0):
             raise SettingError(
-                f"incremental cleanup: size {self.size} is not valid; use at least 1"
+                f"incremental cleanup: size {self.size!r} is not valid; use at least 1"
             )
 
 
@@ -60,6 +61,11 @@ class CompactionCleanup:
     def __post_init__(self, periodic: Duration | None) -> None:
         if periodic is not None:
             object.__setattr__(self, "periodic_ms", duration_ms(periodic))
+        for name in ("query_time_after", "periodic_ms"):
+            if not isinstance(getattr(self, name), int):
+                raise WrongTypeError(
+                    f"compaction cleanup: {name} is {getattr(self, name)!r}; pass an int"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +103,15 @@ class StateTtlConfig:
             raise SettingError(
                 f"ttl of {self.ttl_ms!r} ms is not valid; use at least 1ms, such as ttl='1h'"
             )
-        for name, kind in (
-            ("update_type", TtlUpdateType),
-            ("visibility", StateVisibility),
-            ("time", TimeDomain),
+        for name, kind, wanted in (
+            ("update_type", TtlUpdateType, "a TtlUpdateType"),
+            ("visibility", StateVisibility, "a StateVisibility"),
+            ("time", TimeDomain, "a TimeDomain"),
+            ("incremental", IncrementalCleanup | None, "an IncrementalCleanup or None"),
+            ("compaction", CompactionCleanup | None, "a CompactionCleanup or None"),
         ):
             if not isinstance(getattr(self, name), kind):
-                raise TypeError(f"{name} is {getattr(self, name)!r}; pass a {kind.__name__}")
+                raise WrongTypeError(f"{name} is {getattr(self, name)!r}; pass {wanted}")
 
     @property
     def enabled(self) -> bool:

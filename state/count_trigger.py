@@ -2,6 +2,7 @@
 
 from enum import Enum
 
+from idlestate.retention.setting_error import SettingError
 from idlestate.state.idle import IdleRetention
 from idlestate.state.value_state import ValueState
 
@@ -32,10 +33,11 @@ class CountTrigger:
             max_count: the number of elements after which it fires, at least 1.
 
         Raises:
-            ValueError: `max_count` is below 1.
+            SettingError: `max_count` is not an integer of 1 or more.
         """
-        if max_count < 1:
-            raise ValueError(f"max_count is {max_count}: it must be 1 or more")
+        whole = isinstance(max_count, int)
+        if not (whole and max_count >= 1):
+            raise SettingError(f"max_count is {max_count!r}: it must be 1 or more")
         self._idle = idle
         self._count = count
         self._max_count = max_count

@@ -12,6 +12,7 @@ from typing import Any
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import armed_cleanup_at, is_due, needs_rearm
 from idlestate.state.value_state import ValueState
+from idlestate.timers.timer import time_from
 
 
 class IdleRetention:
@@ -49,6 +50,7 @@ class IdleRetention:
 
     def access(self, t_ms: int) -> int | None:
         """Note an access of the current key at t; return its cleanup time (None: rule off)."""
+        t_ms = time_from(t_ms)
         if not self.is_on:
             return None
         before: int | None = self._cleanup_time.value()
@@ -66,7 +68,7 @@ class IdleRetention:
 
         Timers for other purposes have other times, and clean nothing.
         """
-        cleanup_at_ms: int | None = self._cleanup_time.value()
+        t_ms, cleanup_at_ms = time_from(t_ms), self._cleanup_time.value()
         return (
             self.is_on
             and cleanup_at_ms is not None

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from idlestate.state.errors import KeyGroupError
+
 
 class OperatorStateMode(Enum):
     """How an operator state is distributed."""
@@ -54,7 +56,7 @@ def redistribute(
             state; default: sorted.
     """
     if new_parallelism < 1:
-        raise ValueError(f"parallelism is {new_parallelism}: it must be at least 1")
+        raise KeyGroupError(f"parallelism is {new_parallelism}: it must be at least 1")
     held = [(handle, states) for instance in old for handle, states in instance.items()]
     order = (
         list(names) if names is not None else sorted({name for _, each in held for name in each})

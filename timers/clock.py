@@ -3,6 +3,8 @@
 import time
 from typing import Protocol
 
+from idlestate.timers.timer import time_from
+
 
 class Clock(Protocol):
     """A source of time."""
@@ -31,7 +33,7 @@ class FakeClock:
 
     def __init__(self, now_ms: int = 0) -> None:
         """Start at this time."""
-        self._now_ms = now_ms
+        self._now_ms = time_from(now_ms)
 
     def now_ms(self) -> int:
         """The time it was set to, in milliseconds."""
@@ -43,4 +45,4 @@ class FakeClock:
 
     def advance(self, by_ms: int) -> None:
         """Move the clock forward by so many milliseconds."""
-        self._now_ms += by_ms
+        self._now_ms = time_from(self._now_ms + by_ms)

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from idlestate.retention.setting_error import WrongTypeError
+
 _EDGE: Final = 1 << 63
 
 
@@ -97,16 +99,32 @@ def time_from(given: Any) -> int:
     """A time that a caller passed, as a Python integer.
 
     Raises:
-        TypeError: it is not a 64-bit integer.
+        WrongTypeError: it is not a 64-bit integer.
     """
+    if (time_ms := _long(given)) is None:
+        raise WrongTypeError(f"time {given!r} is not valid; pass milliseconds as a 64-bit integer")
+    return time_ms
+
+
+def limit_from(name: str, given: Any) -> int:
+    """A largest number that a caller passed, as a Python integer.
+
+    Raises:
+        WrongTypeError: it is not a 64-bit integer, or negative.
+    """
+    limit = _long(given)
+    if limit is None or limit < 0:
+        raise WrongTypeError(f"{name} {given!r} is not valid; pass an integer of 0 or more")
+    return limit
+
+
+def _long(given: Any) -> int | None:
+    """A 64-bit integer of Python or numpy; None for anything else."""
     try:
-        time_ms = index(given)
+        number = index(given)
     except TypeError:
-        pass
-    else:
-        if -_EDGE <= time_ms < _EDGE:
-            return time_ms
-    raise TypeError(f"time {given!r} is not valid; pass milliseconds as a 64-bit integer")
+        return None
+    return number if -_EDGE <= number < _EDGE else None
 
 
 def time_of(row: bytes) -> int:

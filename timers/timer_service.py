@@ -19,15 +19,23 @@ import numpy.typing as npt
 
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.rules import NEVER_MS
-from idlestate.timers.timer import Timer, TimerBatch, TimerCodec, TimerQueue, time_from
+from idlestate.retention.setting_error import WrongTypeError
+from idlestate.timers.timer import (
+    Timer,
+    TimerBatch,
+    TimerCodec,
+    TimerQueue,
+    limit_from,
+    time_from,
+)
 
 OnTimer = Callable[[Timer], None]
 
 
 def check_domain(domain: object) -> None:
-    """Raise `TypeError` unless this is a `TimeDomain`; its text is not accepted."""
+    """Raise `WrongTypeError` unless this is a `TimeDomain`; its text is not accepted."""
     if not isinstance(domain, TimeDomain):
-        raise TypeError(
+        raise WrongTypeError(
             f"time domain {domain!r} is not valid; pass idlestate.TimeDomain.EVENT or "
             "idlestate.TimeDomain.PROCESSING"
         )
@@ -42,7 +50,8 @@ class CurrentKey(Protocol):
 class TimerService:
     """Registers, deletes and fires timers.
 
-    Times are 64-bit integers, of Python or numpy; any other raises `TypeError` and changes nothing.
+    Times are 64-bit integers, of Python or numpy; any other raises `WrongTypeError` and changes
+    nothing.
 
     Attributes:
         current_watermark_ms: the newest watermark; not part of snapshots.
@@ -96,7 +105,8 @@ class TimerService:
         """
         check_domain(domain)
         queue = self._queues[domain]
-        taken = self._codec.decode_many(queue.poll_rows(time_from(until_ms), limit))
+        rows = queue.poll_rows(time_from(until_ms), limit_from("limit", limit))
+        taken = self._codec.decode_many(rows)
         if domain is TimeDomain.PROCESSING:
             self.scheduled_ms = queue.peek_ms()
         return taken
@@ -157,6 +167,7 @@ class TimerService:
 
     def count(self, domain: TimeDomain) -> int:
         """The number of waiting timers."""
+        check_domain(domain)
         return len(self._queues[domain])
 
     def times_ms(self, domain: TimeDomain) -> npt.NDArray[np.int64]:
@@ -166,4 +177,5 @@ class TimerService:
 
     def timers(self, domain: TimeDomain) -> Iterable[Timer]:
         """The waiting timers of a domain, by key group, then in order."""
+        check_domain(domain)
         return iter(self._queues[domain])

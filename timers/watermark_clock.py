@@ -2,6 +2,7 @@
 
 from idlestate.errors import RefusedError
 from idlestate.retention.rules import NEVER_MS
+from idlestate.timers.timer import time_from
 
 
 class WatermarkClock:
@@ -35,8 +36,13 @@ class WatermarkClock:
         return self._now_ms
 
     def advance(self, watermark_ms: int) -> None:
-        """Set the watermark; an older one is counted and changes nothing."""
-        if watermark_ms < self._now_ms:
+        """Set the watermark; an older one is counted and changes nothing.
+
+        Raises:
+            WrongTypeError: it is not a 64-bit integer.
+        """
+        given_ms = time_from(watermark_ms)
+        if given_ms < self._now_ms:
             self.refused += 1
-        self._now_ms = max(self._now_ms, watermark_ms)
+        self._now_ms = max(self._now_ms, given_ms)
         self._is_known = True

@@ -1,11 +1,14 @@
 """The rule of a time to live."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from idlestate.errors import RefusedError
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.ttl import expires_ms, horizon_ms
+from idlestate.retention.ttl_config import CompactionCleanup, IncrementalCleanup, StateTtlConfig
 
 EDGES = [-FOREVER_MS - 1, -FOREVER_MS, -1, 0, 1, 1000, FOREVER_MS - 1, FOREVER_MS]
 TIMES = st.sampled_from(EDGES) | st.integers(-FOREVER_MS - 1, FOREVER_MS)
@@ -25,3 +28,21 @@ def test_the_horizon_parts_what_has_expired_from_what_lives(stamp, ttl_ms, now):
 def test_alive_at_the_last_millisecond_expired_at_the_next():
     assert horizon_ms(100, 1099) == 999
     assert horizon_ms(100, 1100) == 1000
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: StateTtlConfig(ttl="1h", update_type="OnCreateAndWrite"),
+        lambda: StateTtlConfig(ttl="1h", visibility=None),
+        lambda: StateTtlConfig(ttl="1h", time="event"),
+        lambda: StateTtlConfig(ttl="1h", incremental=5),
+        lambda: StateTtlConfig(ttl="1h", compaction=1000),
+        lambda: IncrementalCleanup("5"),
+        lambda: CompactionCleanup(0.5),
+        lambda: CompactionCleanup(periodic_ms="30d"),
+    ],
+)
+def test_settings_of_another_type_are_refused(make):
+    with pytest.raises(RefusedError, match="pass a|not valid"):
+        make()

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from idlestate.errors import RefusedError
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.setting_error import SettingError
 from idlestate.retention.state_ttls import ttls_of_states
 from idlestate.retention.ttl_config import (
     DEFAULT_PERIODIC_COMPACTION_MS,
@@ -278,7 +280,9 @@ def test_a_hint_holds_for_its_input_alone(default):
     found = ttls_of_states({"l": "a", "r": "b"}, default, {"b": "7ms"})
     assert found["r"] == StateTtlConfig(ttl="7ms")
     assert found["l"].enabled is (default != "0s")
-    with pytest.raises(ValueError, match=r"'z': input not found; available: a, b"):
+    with pytest.raises(SettingError, match=r"'z': input not found; available: a, b"):
         ttls_of_states({"l": "a", "r": "b"}, default, {"z": "7ms"})
+    with pytest.raises(RefusedError, match="hints is None; pass a dict"):
+        ttls_of_states({"l": "a", "r": "b"}, default, None)
     with pytest.raises(ValueError, match="is negative"):
         ttls_of_states({"l": "a"}, default, {"a": "-1ms"})
