@@ -7,6 +7,7 @@ from typing import Any
 from idlestate.state.accumulator_copies import Copier
 from idlestate.state.batch_values import Cells, Stored, as_column
 from idlestate.state.errors import NullValueError
+from idlestate.state.given_values import listed
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.state import Many, State, check_pairs, to_list
 from idlestate.state.table import SingleTable
@@ -58,7 +59,7 @@ class AddingState(State[SingleTable], ABC):
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Merge the values of other namespaces into the target's, pair by pair, all or none."""
         normal = self.table.key_layout.normal_namespace
-        target, given = normal(target), list(map(normal, sources))
+        target, given = normal(target), [normal(each) for each in listed(sources, "namespaces")]
         distinct = [each for at, each in enumerate(given) if each not in given[:at]]
         key, table = self._key, self.table
         merged: Stored = None

@@ -14,13 +14,13 @@ from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.cleanup import SnapshotFilter
 from idlestate.state.closed_backend import ClosedBackend, refuse_use
-from idlestate.state.descriptors import S_co, StateDescriptor
-from idlestate.state.errors import StateError, StateMigrationError
+from idlestate.state.descriptors import S_co, StateDescriptor, check_descriptor
+from idlestate.state.errors import StateArgumentError, StateMigrationError
 from idlestate.state.key_context import KeyContext
 from idlestate.state.migration import migration_of
 from idlestate.state.row_keys import KeyLayout
-from idlestate.state.settings import BackendSettings
-from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode
+from idlestate.state.settings import BackendSettings, Place, folder_from
+from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode, mode_from
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
 from idlestate.state.snapshots.snapshot_parts import Part
 from idlestate.state.state import Many
@@ -31,7 +31,7 @@ from idlestate.state.table import Table
 from idlestate.state.timer_rows import TimerLayout
 from idlestate.state.ttl import Ttl
 from idlestate.state.usage import Usage
-from idlestate.timers.timer import TimerQueue
+from idlestate.timers.timer import TimerQueue, limit_from, time_from
 from idlestate.timers.timer_service import OnTimer, TimerService
 from idlestate.timers.watermark_clock import WatermarkClock
 
@@ -111,6 +111,7 @@ class KeyedStateBackend(ABC):
             RefusedError: stored values get a time to live in event time, and there is no
                 watermark yet.
         """
+        check_descriptor(descriptor)
         known: S_co | None = self._states.get(descriptor.name)
         if known is not None:
             migration_of(self._schemas[descriptor.name], descriptor, self._clock.now_ms)
@@ -161,11 +162,11 @@ class KeyedStateBackend(ABC):
         """Physical entries of a state: keys, in RocksDB rows (a list is one)."""
         return self._table(name).size()
 
-    def _table(self, name: str) -> Table:
-        table = self._tables.get(name)
+    def _table(self, name: object) -> Table:
+        table = self._tables.get(name) if isinstance(name, str) else None
         if table is None:
             known = ", ".join(sorted(self._tables)) or "none"
-            raise StateError(f"there is no state {name}; there are: {known}")
+            raise StateArgumentError(f"there is no state {name}; there are: {known}")
         return table
 
     def fetch(self, keys: Many, namespace: Any = None) -> None:  # noqa: ARG002
@@ -212,7 +213,7 @@ class KeyedStateBackend(ABC):
         in turn. The report says whether the end of the last state was reached. With `records`, it
         contains what was removed.
         """
-        report = SweepReport()
+        now_ms, budget, report = time_from(now_ms), limit_from("budget", budget), SweepReport()
         for name, ttl in self._ttls.items():
             if name not in self._sweeps:
                 self._sweeps[name] = TableSweep(name, self._tables[name], ttl)
@@ -245,9 +246,13 @@ class KeyedStateBackend(ABC):
 
     # -------------------------------------------------------------- snapshots
 
-    @abstractmethod
-    def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
+    def snapshot(self, folder: Place, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
         """Hold the current state; the snapshot's `finish` writes it to a folder."""
+        return self._hold(folder_from("folder", folder), mode_from(mode))
+
+    @abstractmethod
+    def _hold(self, folder: Path, mode: SnapshotMode, /) -> Snapshot:
+        """The snapshot of `snapshot`."""
 
     def _filters(self) -> Callable[[], dict[str, SnapshotFilter]]:
         """Returns a factory of filters that leave expired values out of this snapshot."""

@@ -1,25 +1,22 @@
 """`open_backend`: opens a backend of keyed state."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
 
 from idlestate.backends.files.committed_folder import is_committed_folder
 from idlestate.state.backend import KeyedStateBackend
-from idlestate.state.errors import BackendKindError
+from idlestate.state.errors import BackendKindError, StateTypeError
 from idlestate.state.heap.heap_backend import HeapKeyedStateBackend
 from idlestate.state.key_groups import (
     DEFAULT_MAX_PARALLELISM,
     KeyGroupRange,
     key_group_range,
 )
-from idlestate.state.settings import BackendSettings
+from idlestate.state.settings import BackendSettings, Place, folder_from
 from idlestate.timers.clock import Clock, SystemClock
-
-Place = str | PathLike[str]
 
 
 def open_backend(
@@ -51,17 +48,20 @@ def open_backend(
         KeyGroupError: the numbers contradict each other or a snapshot.
         SnapshotError: a snapshot cannot be read.
         StateMigrationError: keys or namespaces are stored as other types.
-        StateError: the kind is unknown, or the path does not fit it.
+        BackendKindError: the kind is unknown, or the path does not fit it.
+        StateTypeError: an argument has another type.
         StorageError: the folder cannot be opened, or another process uses it.
         DamagedStateError: a file of runs is lost or damaged; the text names it.
     """
+    if isinstance(restore, str | PathLike) or not isinstance(restore, Iterable):
+        raise StateTypeError(f"restore is {restore!r}: pass a list of folders")
     settings = BackendSettings(
-        key_type=key_type or pa.string(),
-        namespace_type=namespace_type or pa.string(),
+        key_type=pa.string() if key_type is None else key_type,
+        namespace_type=pa.string() if namespace_type is None else namespace_type,
         max_parallelism=max_parallelism,
-        groups=groups or key_group_range(max_parallelism, 1, 0),
-        clock=clock or SystemClock(),
-        restore=[Path(folder) for folder in restore],
+        groups=key_group_range(max_parallelism, 1, 0) if groups is None else groups,
+        clock=SystemClock() if clock is None else clock,
+        restore=[folder_from("restore", folder) for folder in restore],
     )
     if kind == "heap":
         if path is not None:
@@ -73,16 +73,17 @@ def open_backend(
         raise BackendKindError(f"there is no backend {kind!r}: use heap, rocksdb or runs")
     if path is None:
         raise BackendKindError(f"{kind} needs a folder: pass a path")
+    folder = folder_from("path", path)
     if kind == "runs":
         # Only programs that open runs need the modules of pipelines.
         from idlestate.state.runs.runs_backend import RunsKeyedStateBackend  # noqa: PLC0415
 
-        return RunsKeyedStateBackend(Path(path), settings)
-    if is_committed_folder(Path(path)):
+        return RunsKeyedStateBackend(folder, settings)
+    if is_committed_folder(folder):
         raise BackendKindError(
             f'{path} holds runs: open it with open_backend("runs", path), or name another folder'
         )
     # Only programs that open RocksDB need its library.
     from idlestate.state.rocksdb.rocksdb_backend import RocksDBKeyedStateBackend  # noqa: PLC0415
 
-    return RocksDBKeyedStateBackend(Path(path), settings)
+    return RocksDBKeyedStateBackend(folder, settings)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.state.errors import StateTypeError
+from idlestate.state.settings import check_arrow_type
 
 if TYPE_CHECKING:  # used in strings below; these modules import this one
     from idlestate.state.aggregating_state import AggregatingState
@@ -66,6 +68,20 @@ class StateDescriptor(Generic[S_co]):
     ttl: StateTtlConfig = TTL_DISABLED
     defaults: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        is_text = isinstance(self.name, str)
+        if not (is_text and self.name):
+            raise StateTypeError(f"the name of a state is {self.name!r}: pass text")
+        self._check_type("value_type", self.value_type)
+        if not isinstance(self.ttl, StateTtlConfig):
+            raise StateTypeError(
+                f"state {self.name}: ttl is {self.ttl!r}; pass a StateTtlConfig, such as "
+                "StateTtlConfig(ttl='1h')"
+            )
+
+    def _check_type(self, field_name: str, kind: object) -> None:
+        check_arrow_type(f"state {self.name}: {field_name}", kind)
+
     @property
     def user_key_type(self) -> pa.DataType | None:
         """Type of the keys inside a map; None for other kinds."""
@@ -105,6 +121,10 @@ class MapStateDescriptor(StateDescriptor["MapState"]):
 
     key_type: pa.DataType
 
+    def __post_init__(self) -> None:
+        StateDescriptor.__post_init__(self)
+        self._check_type("key_type", self.key_type)
+
     @property
     def user_key_type(self) -> pa.DataType | None:
         """Type of the keys inside the map."""
@@ -123,6 +143,13 @@ class ReducingStateDescriptor(StateDescriptor["ReducingState"], Generic[Acc]):
 
     reduce: Callable[[Acc, Acc], Acc]
 
+    def __post_init__(self) -> None:
+        StateDescriptor.__post_init__(self)
+        if not callable(self.reduce):
+            raise StateTypeError(
+                f"state {self.name}: reduce is {self.reduce!r}; pass a function of two values"
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregatingStateDescriptor(StateDescriptor["AggregatingState"]):
@@ -137,3 +164,23 @@ class AggregatingStateDescriptor(StateDescriptor["AggregatingState"]):
 
     aggregate: AggregateFunction[Any, Any, Any]
     result_type: pa.DataType | None = None
+
+    def __post_init__(self) -> None:
+        StateDescriptor.__post_init__(self)
+        if self.result_type is not None:
+            self._check_type("result_type", self.result_type)
+        wanted = ("create_accumulator", "add", "get_result", "merge")
+        missing = [each for each in wanted if not callable(getattr(self.aggregate, each, None))]
+        if missing:
+            raise StateTypeError(
+                f"state {self.name}: aggregate is {self.aggregate!r}; pass an object with "
+                f"{', '.join(missing)}"
+            )
+
+
+def check_descriptor(given: object) -> None:
+    """Raise `StateTypeError` unless this is a descriptor."""
+    if not isinstance(given, StateDescriptor):
+        raise StateTypeError(
+            f"{given!r} is not a descriptor: pass a ValueStateDescriptor, for example"
+        )

@@ -12,7 +12,11 @@ class NullValueError(StateError, RefusedError, TypeError):
 
 
 class StateTypeError(StateError, RefusedError, TypeError):
-    """A key or value does not have the declared type: pass one that does; nothing was written."""
+    """A key, value or argument has another type than declared; nothing was written."""
+
+
+class StateArgumentError(StateError, RefusedError, ValueError):
+    """An argument names nothing, or does not fit the others: pass what the text says."""
 
 
 class StateKindError(StateError, RefusedError, RuntimeError):

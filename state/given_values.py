@@ -35,8 +35,22 @@ def as_given(given: Any) -> pa.Array | list[Any]:
     if isinstance(given, pa.ChunkedArray):
         given = given.combine_chunks()
     if not isinstance(given, pa.Array):
-        return list(given)
+        return listed(given)
     return given.dictionary_decode() if pa.types.is_dictionary(given.type) else given
+
+
+def listed(given: Any, of: str = "a batch") -> list[Any]:
+    """What a caller passed as several objects, as a list.
+
+    Raises:
+        StateTypeError: it is a single one. A text is one too, not its characters.
+    """
+    if not isinstance(given, str | bytes):
+        try:
+            return list(iter(given))
+        except TypeError:
+            pass
+    raise StateTypeError(f"{given!r} is not {of}: pass a list or an array")
 
 
 def in_type(kind: pa.DataType, given: pa.Array | list[Any]) -> pa.Array | list[Any]:

@@ -11,6 +11,7 @@ checkpoints, key groups in snapshots of the library.
 
 import struct
 from dataclasses import dataclass
+from numbers import Integral
 
 import mmh3
 import numpy as np
@@ -32,7 +33,8 @@ class KeyGroupRange:
     last: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.first <= self.last < MAX_PARALLELISM_LIMIT:
+        whole = are_whole(self.first, self.last)
+        if not (whole and 0 <= self.first <= self.last < MAX_PARALLELISM_LIMIT):
             raise KeyGroupError(
                 f"key groups {self.first} to {self.last}: they have to lie in "
                 f"0 to {MAX_PARALLELISM_LIMIT - 1}, the first not after the last"
@@ -45,16 +47,21 @@ class KeyGroupRange:
         return self.last - self.first + 1
 
 
+def are_whole(*numbers: object) -> bool:
+    """Whether these are integers, of Python or numpy."""
+    return all(isinstance(each, Integral) for each in numbers)
+
+
 ALL_GROUPS = KeyGroupRange(0, MAX_PARALLELISM_LIMIT - 1)
 
 
 def check_parallelism(max_parallelism: int, parallelism: int = 1) -> None:
     """Raise `KeyGroupError` if this many instances cannot share this many key groups."""
-    if not 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT:
+    if not (are_whole(max_parallelism) and 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT):
         raise KeyGroupError(
             f"max parallelism is {max_parallelism}: it must be 1 to {MAX_PARALLELISM_LIMIT}"
         )
-    if not 1 <= parallelism <= max_parallelism:
+    if not (are_whole(parallelism) and 1 <= parallelism <= max_parallelism):
         raise KeyGroupError(
             f"parallelism is {parallelism} with max parallelism {max_parallelism}: it must be "
             f"1 to {max_parallelism}, since each instance owns at least one key group"
@@ -64,7 +71,7 @@ def check_parallelism(max_parallelism: int, parallelism: int = 1) -> None:
 def key_group_range(max_parallelism: int, parallelism: int, index: int) -> KeyGroupRange:
     """The key groups of instance `index` of `parallelism`."""
     check_parallelism(max_parallelism, parallelism)
-    if not 0 <= index < parallelism:
+    if not (are_whole(index) and 0 <= index < parallelism):
         raise KeyGroupError(f"index is {index}: with parallelism {parallelism} it starts at 0")
     first = (index * max_parallelism + parallelism - 1) // parallelism
     last = ((index + 1) * max_parallelism - 1) // parallelism

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from idlestate.state.batch_values import Stored, as_column
 from idlestate.state.errors import NullValueError
+from idlestate.state.given_values import listed
 from idlestate.state.state import Many, State, check_pairs
 from idlestate.state.table import ListTable
 from idlestate.state.ttl import Ttl
@@ -31,7 +32,7 @@ class ListState(State[ListTable]):
         On heap without a TTL, the elements before the None are kept, as in Flink.
         """
         self._check(elements)
-        given = list(elements)
+        given = self._listed(elements)
         whole = None not in given
         if not whole and not self.table.refuses_null and not self._all_or_none:
             given = given[: given.index(None)]
@@ -46,7 +47,7 @@ class ListState(State[ListTable]):
     def update(self, elements: Iterable[Any]) -> None:
         """Replace the list; without elements it is cleared."""
         self._check(elements)
-        given = list(elements)
+        given = self._listed(elements)
         if None in given:
             self._check(None)
         self.table.put(self._key, self.namespace, self._stored(list(map(self._normal, given))))
@@ -54,9 +55,9 @@ class ListState(State[ListTable]):
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         """Append the lists of other namespaces to the target's."""
         normal = self.table.key_layout.normal_namespace
-        target, sources = normal(target), list(map(normal, sources))
+        target, given = normal(target), [normal(each) for each in listed(sources, "namespaces")]
         merged: list[Stored] = []
-        for source in sources:
+        for source in given:
             merged += self.table.get(self._key, source) or []
             self.table.clear(self._key, source)
         if merged:
@@ -83,6 +84,9 @@ class ListState(State[ListTable]):
 
     def _stored(self, elements: list[Any]) -> list[Stored]:
         return elements
+
+    def _listed(self, elements: Any) -> list[Any]:
+        return listed(elements, f"a list of elements of list state {self.name}")
 
     def _check(self, given: Any) -> None:
         if given is None:

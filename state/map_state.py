@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from idlestate.state.batch_values import as_column
 from idlestate.state.descriptors import MapStateDescriptor
-from idlestate.state.errors import IteratorStateError, NullValueError
+from idlestate.state.errors import IteratorStateError, NullValueError, StateTypeError
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_context import KeyContext
 from idlestate.state.state import Many, State, check_pairs
@@ -75,6 +75,10 @@ class MapState(State[MapTable]):
         self.table.put_all(self._key, self.namespace, self._all_normal(entries))
 
     def _all_normal(self, entries: Mapping[Any, Any]) -> dict[Any, Any]:
+        if not isinstance(entries, Mapping):
+            raise StateTypeError(
+                f"map state {self.name}: {entries!r} is not a mapping: pass a dict"
+            )
         normal, normal_key = self._normal, self._normal_key
         return {
             None if key is None else normal_key(key): None if value is None else normal(value)

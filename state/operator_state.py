@@ -26,11 +26,13 @@ from idlestate.state.errors import (
     StateMigrationError,
     StateTypeError,
 )
+from idlestate.state.key_groups import are_whole
 from idlestate.state.redistribution import (
     OperatorStateMode,
     StatePartitions,
     redistribute,
 )
+from idlestate.state.settings import Place, folder_from
 from idlestate.state.snapshots.snapshot_files import RECORD, finish_folder, start_folder
 from idlestate.state.state_schema import VERSIONS, check_versions, type_from_text, type_to_text
 
@@ -144,16 +146,17 @@ class OperatorStateStore:
     """
 
     def __init__(
-        self, restored: Sequence[Path] = (), *, index: int = 0, parallelism: int = 1
+        self, restored: Sequence[Place] = (), *, index: int = 0, parallelism: int = 1
     ) -> None:
         self._kept: dict[str, _Kept] = {}
-        if not 0 <= index < parallelism:
+        if not (are_whole(index, parallelism) and 0 <= index < parallelism):
             raise KeyGroupError(
                 f"there is no instance {index} of {parallelism}: pass an index from 0 to below "
                 "parallelism"
             )
         if restored:
-            self._restore(restored, index, parallelism)
+            folders = [folder_from("restored", each) for each in restored]
+            self._restore(folders, index, parallelism)
 
     def get_list_state(self, name: str, element_type: pa.DataType) -> OperatorListState:
         """A list whose elements are redistributed when the number of instances changes."""
@@ -197,8 +200,9 @@ class OperatorStateStore:
             )
         return kept
 
-    def snapshot(self, folder: Path) -> None:
+    def snapshot(self, folder: Place) -> None:
         """Write all states, including those not used since they were restored."""
+        folder = folder_from("folder", folder)
         draft, states, at = start_folder(folder), {}, 0
         with (draft / ROWS).open("wb") as file:
             for name, kept in self._kept.items():

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.state.descriptors import StateDescriptor
-from idlestate.state.errors import StateError
+from idlestate.state.errors import StateArgumentError
+from idlestate.state.given_values import listed
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_context import KeyContext
 from idlestate.state.table import Table
@@ -66,11 +67,11 @@ def to_list(values: Many) -> list[Any]:
     elif isinstance(values, np.ndarray):
         found = values.tolist()
     else:
-        found = list(values)
+        found = listed(values)
     return found
 
 
 def check_pairs(keys: KeyBatch, values: Sized, noun: str = "values") -> None:
-    """Raise `StateError` if their numbers differ."""
+    """Raise `StateArgumentError` if their numbers differ."""
     if len(keys) != len(values):
-        raise StateError(f"{len(keys)} keys, but {len(values)} {noun}: give one for each")
+        raise StateArgumentError(f"{len(keys)} keys, but {len(values)} {noun}: give one for each")

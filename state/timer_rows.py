@@ -61,7 +61,7 @@ def times_for(keys: KeyBatch, given: Many) -> Positions:
     """The times of a batch, one for each key.
 
     Raises:
-        StateError: the numbers of keys and times differ.
+        StateArgumentError: the numbers of keys and times differ.
         NullValueError: one of the times is None.
         StateTypeError: one of them is not a 64-bit integer.
     """
@@ -69,7 +69,7 @@ def times_for(keys: KeyBatch, given: Many) -> Positions:
         column = given if isinstance(given, pa.Array | pa.ChunkedArray) else pa.array(given)
         if pa.types.is_integer(column.type):
             column = column.cast(pa.int64())
-    except (pa.ArrowException, TypeError, OverflowError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise StateTypeError(
             f"times are not 64-bit integers ({error}): pass milliseconds as integers"
         ) from error

@@ -70,7 +70,7 @@ class HeapKeyedStateBackend(KeyedStateBackend):
             assert isinstance(table, HeapTable)
             table.shrink()
 
-    def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
+    def _hold(self, folder: Path, mode: SnapshotMode, /) -> Snapshot:
         """Hold the current state: later writes copy the data first."""
         parts, held = list[Part](), list[Held]()
         for name, schema in self._schemas.items():

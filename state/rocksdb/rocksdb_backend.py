@@ -132,7 +132,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
                 place.family.compact_range(None, None, compact_opt=thorough)
                 place.swept_bytes = 0
 
-    def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
+    def _hold(self, folder: Path, mode: SnapshotMode, /) -> Snapshot:
         """Hold the current state: a checkpoint of links, in which only new files cost space."""
         draft = start_folder(folder)
         files = draft / DATABASE

@@ -207,7 +207,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         self._write_back(EVERYTHING)
         self.commit()
 
-    def snapshot(self, folder: Path, mode: SnapshotMode = SnapshotMode.CHECKPOINT) -> Snapshot:
+    def _hold(self, folder: Path, mode: SnapshotMode, /) -> Snapshot:
         """Hold the current state, committed or not; its runs do not change."""
         self._write_back()
         parts = [

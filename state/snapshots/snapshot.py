@@ -6,7 +6,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from idlestate.state.errors import SnapshotError, StateError
+from idlestate.state.errors import SnapshotError, StateError, StateTypeError
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo, drop_draft
 
 
@@ -17,6 +17,17 @@ class SnapshotMode(Enum):
     SAVEPOINT_CANONICAL = "savepoint-canonical"
     """Rows without expired values, if the state is configured so; on all backends."""
     SAVEPOINT_NATIVE = "savepoint-native"
+
+
+def mode_from(given: object) -> SnapshotMode:
+    """A mode that a caller passed.
+
+    Raises:
+        StateTypeError: it is none; its text is not accepted.
+    """
+    if not isinstance(given, SnapshotMode):
+        raise StateTypeError(f"mode {given!r} is not valid: pass a SnapshotMode")
+    return given
 
 
 class Snapshot(Protocol):

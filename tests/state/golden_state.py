@@ -33,13 +33,12 @@ from idlestate.state.errors import (
     StateMigrationError,
 )
 from idlestate.state.key_groups import KeyGroupRange, key_group_range, operator_index
-from idlestate.state.map_state import MapIterator
 from idlestate.state.runs import items_table
 from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode
 from idlestate.state.table import ListTable, MapTable, SingleTable
 from idlestate.state.value_state import ValueState
 from idlestate.timers.clock import FakeClock
-from tests.state.state_steps import MEMORY
+from tests.state.state_steps import MEMORY, in_recorded_order
 
 Step = dict[str, Any]
 
@@ -157,17 +156,6 @@ def raw_of(state: Any, key: str, namespace: Any = None) -> Any:
     assert isinstance(table, SingleTable | ListTable)
     found = plain(table.get(key, namespace))
     return state._default if found is None and type(state) is ValueState else found
-
-
-def in_recorded_order(state: Any) -> MapIterator:
-    """Entries in the order in which both of Flink's backends visit the recorded user keys.
-
-    Nobody promised an order, but a walk that an error ends leaves the entries behind it as they
-    were.
-    """
-    entries: MapIterator = state.iterator()
-    entries._left = iter(sorted(entries._left, key=lambda each: (each is None, each)))
-    return entries
 
 
 def run_op(state: Any, op: str, args: list[Any]) -> Any:

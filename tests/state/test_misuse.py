@@ -1,12 +1,22 @@
 """Wrong keys and values, and use after close: one clear error each, on all backends."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
-from idlestate.retention.policy import TimeDomain
+from idlestate.errors import RefusedError
+from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 from idlestate.state.backend_factory import open_backend
-from idlestate.state.errors import BackendClosedError, StateError, StateTypeError
+from idlestate.state.count_trigger import CountTrigger
+from idlestate.state.errors import (
+    BackendClosedError,
+    NullValueError,
+    StateError,
+    StateTypeError,
+)
+from idlestate.state.idle import IdleRetention
 from tests.state.golden_state import descriptor_of
 
 PAIR = pa.struct([("shop", pa.string()), ("user", pa.int64())])
@@ -65,6 +75,118 @@ def test_a_batch_of_keys_of_another_type_is_refused_alike(opened):
             with pytest.raises(StateTypeError, match="of the declared type"):
                 state.add_many(keys, [1])
         assert backend.size("state") == 0
+
+
+NO_BATCH = [None, 5, "ab", b"ab"]
+"""A text is one key or value, not its characters."""
+
+
+@pytest.mark.parametrize("given", NO_BATCH, ids=repr)
+@pytest.mark.parametrize("ttl", [TTL_DISABLED, StateTtlConfig(ttl_ms=10)], ids=["", "ttl"])
+def test_one_object_in_place_of_several_is_refused(opened, ttl, given):
+    with opened() as backend:
+        states = {
+            kind: backend.get_state(descriptor_of(kind, ttl, name=kind))
+            for kind in ("value", "strlist", "map", "reducing", "aggregating")
+        }
+        backend.set_current_key("a")
+        calls = [
+            lambda: states["strlist"].add_all(given),
+            lambda: states["strlist"].update(given),
+            lambda: states["value"].put_many(["a", "b"], given),
+            lambda: states["map"].get_many(["a"], given),
+            lambda: states["reducing"].add_many(["a", "b"], given),
+            lambda: states["aggregating"].add_many(["a", "b"], given),
+            lambda: states["reducing"].merge_namespaces("w", given),
+            lambda: states["strlist"].merge_namespaces("w", given),
+            *(lambda each=each: each.remove_many(given) for each in states.values()),
+        ]
+        if given is not None:
+            calls.append(lambda: states["map"].put_all(given))
+        for call in calls:
+            with pytest.raises((StateTypeError, NullValueError)):
+                call()
+        assert {backend.size(kind) for kind in states} == {0}
+
+
+def test_wrong_arguments_of_a_backend_are_refused(opened, tmp_path):
+    with opened() as backend:
+        state = backend.get_state(descriptor_of("value", TTL_DISABLED))
+        timers = backend.timer_service("t", lambda timer: None, lambda timer: None)
+        backend.set_current_key("a")
+        idle = IdleRetention(Policy(), state, lambda space, at_ms: None, lambda space, at_ms: None)
+        for call in (
+            lambda: backend.get_state("state"),
+            lambda: backend.size(None),
+            lambda: backend.size(["state"]),
+            lambda: backend.keys("nobody"),
+            lambda: backend.sweep(None, 5),
+            lambda: backend.sweep(5, 0.5),
+            lambda: backend.sweep(5, -1),
+            lambda: backend.snapshot(None),
+            lambda: backend.snapshot(tmp_path / "snapshot", "checkpoint"),
+            lambda: backend.watermark.advance(0.5),
+            lambda: state.put_many(["a", "b"], ["x"]),
+            lambda: timers.count("event"),
+            lambda: timers.timers(None),
+            lambda: timers.take_due(TimeDomain.EVENT, 5, -1),
+            lambda: timers.advance_watermark("5"),
+            lambda: timers.register_many(TimeDomain.EVENT, ["a"], None, "\ud800"),
+            lambda: idle.access("5"),
+            lambda: idle.is_cleanup_due(None),
+            lambda: CountTrigger(idle, state, "5"),
+        ):
+            with pytest.raises(RefusedError):
+                call()
+
+
+def test_a_snapshot_may_be_named_by_text(opened, tmp_path):
+    with opened() as backend:
+        backend.get_state(descriptor_of("value", TTL_DISABLED)).put_many(["a"], ["x"])
+        backend.snapshot(str(tmp_path / "snapshot")).finish()
+    with open_backend("heap", restore=[str(tmp_path / "snapshot")]) as backend:
+        assert list(backend.keys("state")) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"kind": None},
+        {"path": 5, "kind": "rocksdb"},
+        {"max_parallelism": "128"},
+        {"max_parallelism": 1.5},
+        {"groups": 5},
+        {"groups": ()},
+        {"clock": 5},
+        {"key_type": "string"},
+        {"namespace_type": 5},
+        {"restore": None},
+        {"restore": "snapshot"},
+        {"restore": [5]},
+    ],
+    ids=repr,
+)
+def test_a_backend_with_arguments_of_another_type_is_not_opened(bad):
+    with pytest.raises(RefusedError):
+        open_backend(**{"kind": "heap"} | bad)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad"),
+    [
+        ("value", {"name": ""}),
+        ("value", {"name": None}),
+        ("value", {"value_type": "int64"}),
+        ("value", {"ttl": "1h"}),
+        ("map", {"key_type": None}),
+        ("reducing", {"reduce": None}),
+        ("aggregating", {"aggregate": None}),
+        ("aggregating", {"result_type": 5}),
+    ],
+)
+def test_a_descriptor_with_fields_of_another_type_is_refused(kind, bad):
+    with pytest.raises(StateTypeError, match="pass"):
+        replace(descriptor_of(kind, TTL_DISABLED), **bad)
 
 
 CALLS = {
