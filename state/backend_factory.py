@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 import pyarrow as pa
 
@@ -17,6 +17,37 @@ from idlestate.state.key_groups import (
 )
 from idlestate.state.settings import BackendSettings, Place, folder_from
 from idlestate.timers.clock import Clock, SystemClock
+
+if TYPE_CHECKING:  # only programs that open RocksDB need its library
+    from idlestate.state.rocksdb.rocksdb_backend import RocksDBKeyedStateBackend
+
+
+@overload
+def open_backend(
+    kind: Literal["rocksdb"],
+    path: Place | None = ...,
+    *,
+    max_parallelism: int = ...,
+    key_type: pa.DataType | None = ...,
+    namespace_type: pa.DataType | None = ...,
+    groups: KeyGroupRange | None = ...,
+    clock: Clock | None = ...,
+    restore: Sequence[Place] = ...,
+) -> "RocksDBKeyedStateBackend": ...
+
+
+@overload
+def open_backend(
+    kind: Literal["heap", "rocksdb", "runs"],
+    path: Place | None = ...,
+    *,
+    max_parallelism: int = ...,
+    key_type: pa.DataType | None = ...,
+    namespace_type: pa.DataType | None = ...,
+    groups: KeyGroupRange | None = ...,
+    clock: Clock | None = ...,
+    restore: Sequence[Place] = ...,
+) -> KeyedStateBackend: ...
 
 
 def open_backend(

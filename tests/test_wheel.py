@@ -18,6 +18,7 @@ from idlestate import Policy, retain
 from idlestate.state import ValueStateDescriptor, open_backend
 reveal_type(retain)
 reveal_type(open_backend("heap").get_state)
+open_backend("rocksdb", "state").reclaim()
 Policy(idle_min=30)
 from idlestate import retian
 """
@@ -109,6 +110,7 @@ def test_mypy_sees_what_names_are(folder: Path) -> None:
     assert re.search(r'Revealed type is "def \(events: pyspark\S*DataFrame', said)
     assert re.search(r'"idle_min" to "Policy" has incompatible type "int"', said)
     assert 'Module "idlestate" has no attribute "retian"' in said
+    assert "reclaim" not in said
 
 
 @pytest.mark.long
@@ -122,3 +124,4 @@ def test_pyright_sees_what_names_are(folder: Path) -> None:
     said = pyright(folder, "misuse.py", fails=True)
     assert '"Literal[30]" cannot be assigned to parameter "idle_min" of type "Duration' in said
     assert '"retian" is unknown import symbol' in said
+    assert "reclaim" not in said

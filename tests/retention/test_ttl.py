@@ -44,5 +44,5 @@ def test_alive_at_the_last_millisecond_expired_at_the_next():
     ],
 )
 def test_settings_of_another_type_are_refused(make):
-    with pytest.raises(RefusedError, match="pass a|not valid"):
+    with pytest.raises(RefusedError, match=r"pass a|not valid"):
         make()
