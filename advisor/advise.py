@@ -1,6 +1,6 @@
 """The advisor's one function: a log in, advice out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,8 @@ def advise(
         RefusedError: a column is missing or of an unusable type, an argument is not valid, or no
             row has a usable event time; the text says what to change.
     """
+    if not isinstance(key, Iterable):
+        raise RefusedError(f"key {key!r} is not valid; pass a column or a list of them")
     reading = Reading(
         key=(key,) if isinstance(key, str) else tuple(key),
         event_time=event_time,

@@ -1,6 +1,6 @@
 """Batches of a job: which event comes in which, and how far the watermark is in each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +43,7 @@ class JobBatches:
             if every_ms < 1:
                 raise RefusedError("batches: a batch of 0s has no events; use a span such as 5m")
             return cls(every_ms=every_ms)
-        rows = (given,) if isinstance(given, int) else tuple(given)
+        rows = tuple(given) if isinstance(given, Iterable) else (given,)
         if not rows or any(type(each) is not int or each < 1 for each in rows):
             raise RefusedError(
                 f"batches {given!r} is not valid; pass rows per batch (250000), event time per "

@@ -1,6 +1,6 @@
 """Idle windows: those a caller names, and the ladder that is tried without any."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from idlestate.errors import RefusedError
@@ -103,7 +103,7 @@ def windows_of(given: Sequence[WindowLike] | None, log_ms: int) -> list[Window]:
     """
     if given is None:
         return [Window.single(rung) for rung in _ladder(log_ms)]
-    if isinstance(given, str):
+    if isinstance(given, str) or not isinstance(given, Iterable):
         raise RefusedError(f"windows {given!r}: pass a list, such as [{given!r}]")
     found = sorted({Window.of(each) for each in given})
     if not found:

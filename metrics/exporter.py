@@ -15,6 +15,7 @@ from idlestate.metrics.scrape_cache import ScrapeCache
 from idlestate.metrics.series_cap import MAX_SERIES, SeriesCap
 from idlestate.metrics.text_format import OPENMETRICS_TYPE, PLAIN_TYPE, text_of
 from idlestate.metrics.version import VERSION
+from idlestate.retention.setting_error import SettingError
 from idlestate.timers.clock import Clock
 from idlestate.web.http_reply import Reply
 
@@ -89,12 +90,18 @@ class RegistryBridge(Collector):
         exporter: what is collected.
 
     Raises:
-        ValueError: the registry already has one of these metrics.
+        SettingError: the registry already has one of these metrics, or is none.
     """
 
     def __init__(self, registry: CollectorRegistry, exporter: Exporter) -> None:
         self._exporter = exporter
-        registry.register(self)
+        try:
+            registry.register(self)
+        except (ValueError, AttributeError) as error:
+            raise SettingError(
+                f"registry {registry!r} does not take the metrics ({error}); pass a "
+                "CollectorRegistry that does not have them yet"
+            ) from error
 
     def describe(self) -> Iterator[Metric]:
         """The families without samples; the registry rejects names that it already has."""

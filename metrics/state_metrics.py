@@ -22,6 +22,7 @@ from idlestate.metrics.samples import Labels, Samples, Value
 from idlestate.metrics.step_durations import Durations
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.rules import NEVER_MS
+from idlestate.retention.setting_error import SettingError
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.timers.clock import Clock, SystemClock
 from idlestate.timers.timer_service import TimerService
@@ -130,7 +131,7 @@ class StateMetrics:
 
     Raises:
         RefusedError: the address cannot be listened on.
-        ValueError: there is neither a port nor a registry, or the registry already has these
+        SettingError: there is neither a port nor a registry, or the registry already has these
             metrics.
     """
 
@@ -143,7 +144,9 @@ class StateMetrics:
         clock: Clock | None = None,
     ) -> None:
         if port is None and registry is None:
-            raise ValueError("StateMetrics needs a port or a registry; pass port=9108, for example")
+            raise SettingError(
+                "StateMetrics needs a port or a registry; pass port=9108, for example"
+            )
         self._clock = clock or SystemClock()
         self._lock = Lock()
         self._known: dict[str, _Figures] = {}

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,11 @@ def check_cuts(
             subject cannot be used.
         ConfigError: the file is invalid.
     """
+    if not isinstance(records, pa.Table | Iterable):
+        raise RefusedError(f"records {records!r} is not valid; pass a list, or an Arrow table")
+    is_number = isinstance(runs, int)
+    if not (is_number and runs >= 0):
+        raise RefusedError(f"runs {runs!r} is not valid; pass a whole number of 0 or more")
     given = records.to_pylist() if isinstance(records, pa.Table) else list(records)
     make = _maker(subject, given, uid, arguments)
     if make() is make():

@@ -5,7 +5,7 @@ marks and the watermark, which Spark computes in a query, are computed here.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Self, TypeAlias, TypeVar
@@ -36,7 +36,7 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import pack
 from idlestate.pipeline.retain import aggregation_of
 from idlestate.pipeline.shard_batch import advance
-from idlestate.pipeline.spark_types import spark_schema_of
+from idlestate.pipeline.spark_types import arrow_schema, spark_schema_of
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -65,8 +65,8 @@ class Input:
             RefusedError: they do not fit the schema.
         """
         names = self.schema.names
-        given = [rows.column_names] if isinstance(rows, pa.Table) else rows
-        unknown = sorted(set[str]().union(*given) - set(names))
+        given = [rows.column_names] if isinstance(rows, pa.Table) else _dicts(rows)
+        unknown = sorted(map(str, set[object]().union(*given) - set(names)))
         if unknown:
             raise RefusedError(
                 f"column {', '.join(unknown)} not found; available: {', '.join(names)}"
@@ -77,6 +77,14 @@ class Input:
             return pa.Table.from_pylist([dict(row) for row in rows], self.schema)
         except (pa.ArrowException, KeyError, OverflowError, TypeError, ValueError) as error:
             raise RefusedError(f"the rows do not fit the schema: {error}") from error
+
+
+def _dicts(rows: Any) -> list[Mapping[str, Any]]:
+    found: list[Any] = list(rows) if isinstance(rows, Iterable) else [rows]
+    for row in found:
+        if not isinstance(row, Mapping):
+            raise RefusedError(f"{row!r} is not a row; pass a list of dicts, or an Arrow table")
+    return found
 
 
 class OperatorHarness(Generic[Given]):
@@ -95,9 +103,10 @@ class OperatorHarness(Generic[Given]):
         `bind` gives it a work that keeps nothing of earlier batches; other arguments as of
         `checked_operator`.
         """
+        columns = arrow_schema(schema)
         spec, marking = checked_operator(
-            Arguments(HARNESS, pa.schema(schema).names, ignores_case=True),
-            spark_schema_of(schema),
+            Arguments(HARNESS, columns.names, ignores_case=True),
+            spark_schema_of(columns),
             kind_of,
             uid=HARNESS,
             shards=1,
@@ -106,9 +115,11 @@ class OperatorHarness(Generic[Given]):
         )
         self._bind = bind
         spec = spec if bind is None else bind(spec)
-        self._begin([Input(pa.schema(schema), spec, marking)], clock)
+        self._begin([Input(columns, spec, marking)], clock)
 
     def _begin(self, inputs: Sequence[Input], clock: FakeClock | None) -> None:
+        if not isinstance(clock, FakeClock | None):
+            raise RefusedError(f"clock {clock!r} is not valid; pass a FakeClock")
         self._inputs, self.clock = list(inputs), clock
         if clock is None and not self._spec.is_event_time:
             self.clock = FakeClock()

@@ -15,6 +15,7 @@ from idlestate.metrics.series_cap import MAX_SERIES
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.retention.budget import no_budget
+from idlestate.retention.setting_error import SettingError
 from idlestate.timers.clock import SystemClock
 
 
@@ -70,11 +71,11 @@ def serve_metrics(
     Raises:
         RefusedError: the address cannot be listened on.
         ConfigError: the file cannot be read or used.
-        ValueError: there is neither a port nor a registry, or the registry already has these
+        SettingError: there is neither a port nor a registry, or the registry already has these
             metrics.
     """
     if port is None and registry is None:
-        raise ValueError("serve_metrics needs a port or a registry; pass port=9108, for example")
+        raise SettingError("serve_metrics needs a port or a registry; pass port=9108, for example")
     budget_for = no_budget if config is None else load_config(config).budget_for
     clock = SystemClock()
     exporter = Exporter(clock, max_series=max_series)

@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from idlestate.errors import RefusedError
+from idlestate.retention.shown_values import show
 
 _PAIRS: tuple[tuple[spark.DataType, pa.DataType], ...] = (
     (spark.BooleanType(), pa.bool_()),
@@ -49,13 +50,28 @@ def _spark_type(kind: pa.DataType) -> spark.DataType:
     return _TO_SPARK[kind]
 
 
+def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType]) -> pa.Schema:
+    """The schema of an input.
+
+    Raises:
+        RefusedError: it is none.
+    """
+    try:
+        return pa.schema(schema)
+    except (TypeError, ValueError) as error:
+        raise RefusedError(
+            f"schema {show(schema)} is not valid ({error}); pass a pyarrow schema, or a dict such "
+            "as {'user': pa.string()}"
+        ) from error
+
+
 def spark_schema_of(schema: pa.Schema | Mapping[str, pa.DataType]) -> spark.StructType:
     """The schema of an input in Spark.
 
     Raises:
-        RefusedError: Spark does not have a type.
+        RefusedError: Spark does not have a type, or it is no schema.
     """
-    found = pa.schema(schema)
+    found = arrow_schema(schema)
     for field in found:
         if not _is_of_spark(field.type):
             raise RefusedError(

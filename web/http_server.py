@@ -109,7 +109,7 @@ class HttpServer:
     ) -> None:
         try:
             self._server = _Server(host, port, service, request_timeout_s, max_connections, tls)
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, TypeError, ValueError) as error:
             raise ListenError(explain(service.name, host, port, error)) from error
         self._thread = threading.Thread(
             target=self._server.serve_forever,

@@ -18,6 +18,8 @@ def explain(name: str, host: str, port: int | None, error: Exception) -> str:
     where = f"cannot serve {name} on {host}" + ("" if port is None else f" port {port}")
     if isinstance(error, OverflowError):
         return f"{where}: a port is a number from 0 to 65535"
+    if isinstance(error, TypeError | ValueError):
+        return f"{where}: pass the port as a number and the address as text"
     match error:
         case OSError() if port is None and len(os.fsencode(host)) > MAX_SOCKET_PATH:
             why = f"sockets have paths of at most {MAX_SOCKET_PATH} bytes; give a shorter one"

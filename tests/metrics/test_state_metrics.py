@@ -18,6 +18,7 @@ from idlestate.errors import RefusedError
 from idlestate.metrics.due_times import DueTimes
 from idlestate.metrics.state_metrics import EXPORTED
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
+from idlestate.retention.setting_error import SettingError
 from idlestate.state import StateTtlConfig, ValueStateDescriptor, open_backend
 from idlestate.testing import FakeClock
 from tests.patience import PATIENCE_S
@@ -144,11 +145,13 @@ def test_a_port_serves_what_promtool_accepts(
 
 
 def test_it_needs_a_place_and_gives_it_back(registry: CollectorRegistry) -> None:
-    with pytest.raises(ValueError, match="needs a port or a registry; pass port=9108"):
+    with pytest.raises(SettingError, match="needs a port or a registry; pass port=9108"):
         StateMetrics()
+    with pytest.raises(RefusedError, match="pass the port as a number and the address as text"):
+        StateMetrics(0, address=5)
     with StateMetrics(registry=registry) as metrics:
         assert metrics.url is None
-        with pytest.raises(ValueError, match="Duplicated"):
+        with pytest.raises(SettingError, match="Duplicated"):
             StateMetrics(registry=registry)
         metrics.stop()
     with StateMetrics(0, registry=registry) as metrics:

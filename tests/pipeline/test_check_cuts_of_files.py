@@ -189,3 +189,17 @@ def test_what_cannot_be_checked(tmp_path: Path) -> None:
     query = "    query: SELECT k, count(*) FROM source GROUP BY k\n"
     with pytest.raises(RefusedError, match="pipeline p has a query, whose expressions only Spark"):
         check_cuts(written(tmp_path, query, keyed), RECORDS)
+
+
+@pytest.mark.parametrize(
+    ("records", "runs", "said"),
+    [
+        (None, 1, "records None is not valid; pass a list"),
+        (5, 1, "records 5 is not valid"),
+        ([], "many", "runs 'many' is not valid; pass a whole number"),
+        ([], -1, "runs -1 is not valid"),
+    ],
+)
+def test_records_and_runs_that_are_none_are_refused(records: Any, runs: Any, said: str) -> None:
+    with pytest.raises(RefusedError, match=said):
+        check_cuts("nowhere.yaml", records, runs=runs)

@@ -241,6 +241,7 @@ def test_rows_that_cannot_count_come_out_as_rejects(
         ({"event_time": None}, "its policy uses event time"),
         ({"null_key": "drop"}, "null_key 'drop' is not valid"),
         ({"policy": "sessions"}, "pass its file"),
+        ({"clock": 5}, "clock 5 is not valid; pass a FakeClock"),
     ],
 )
 def test_what_retain_refuses_the_harness_refuses(arguments: dict[str, Any], said: str) -> None:
@@ -256,6 +257,15 @@ def test_columns_that_spark_does_not_have_and_rows_that_do_not_fit_are_refused()
         harness.batch([{"pgae": "/"}])
     with pytest.raises(RefusedError, match="the rows do not fit the schema"):
         harness.batch([{"amount": "many"}])
+    for rows in (None, "a", ["a"], [b"a"], 5):
+        with pytest.raises(RefusedError, match="pass a list of dicts, or an Arrow table"):
+            harness.batch(rows)
+
+
+@pytest.mark.parametrize("schema", [None, 5, "user", ["user"], {"user": 5}, {"user": "text"}])
+def test_a_schema_that_is_none_is_refused(schema: Any) -> None:
+    with pytest.raises(RefusedError, match="pass a pyarrow schema, or a dict"):
+        RetainHarness(schema, **CLICKS)
 
 
 def test_a_table_is_as_good_as_rows() -> None:
