@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from idlestate.errors import RefusedError
+
 
 class Accumulator(ABC):
     """An aggregate of your own, over Arrow columns.
@@ -30,7 +32,16 @@ class Accumulator(ABC):
     result_type: ClassVar[pa.DataType]
 
     def __init__(self, *columns: str) -> None:
-        """Take the names of the input's columns, in the order in which `update` gets them."""
+        """Take the names of the input's columns, in the order in which `update` gets them.
+
+        Raises:
+            RefusedError: one of them is no text.
+        """
+        for column in columns:
+            if not isinstance(column, str):
+                raise RefusedError(
+                    f"{type(self).__name__}: {column!r} is not the name of a column; pass text"
+                )
         self.columns = columns
 
     @abstractmethod

@@ -187,6 +187,12 @@ def test_what_cannot_be_computed_is_refused(made: Accumulator, reason: str) -> N
         harness(made)
 
 
+@pytest.mark.parametrize("column", [None, 5, b"price", ["price"]])
+def test_a_column_of_an_accumulator_is_a_name(column: Any) -> None:
+    with pytest.raises(RefusedError, match=r"Longest: .* is not the name of a column; pass text"):
+        Longest(column)
+
+
 def test_a_class_that_cannot_be_imported_is_refused() -> None:
     for text, reason in (
         ("no_such_module:Sum(x)", "no_such_module .* cannot be imported here"),
