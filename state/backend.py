@@ -19,7 +19,7 @@ from idlestate.state.errors import StateArgumentError, StateMigrationError
 from idlestate.state.key_context import KeyContext
 from idlestate.state.migration import migration_of
 from idlestate.state.row_keys import KeyLayout
-from idlestate.state.settings import BackendSettings, Place, folder_from
+from idlestate.state.settings import BackendSettings, Place, check_name, folder_from
 from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode, mode_from
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
 from idlestate.state.snapshots.snapshot_parts import Part
@@ -188,6 +188,7 @@ class KeyedStateBackend(ABC):
         self, name: str, on_processing_time: OnTimer, on_event_time: OnTimer
     ) -> TimerService:
         """The timers with this name, created or restored; the callbacks get each one that fires."""
+        check_name("timers", name)
         service = TimerService(
             self._queue(f"_timer_state/processing_{name}"),
             self._queue(f"_timer_state/event_{name}"),

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 from idlestate.state.errors import StateTypeError
-from idlestate.state.settings import check_arrow_type
+from idlestate.state.settings import check_arrow_type, check_name
 
 if TYPE_CHECKING:  # used in strings below; these modules import this one
     from idlestate.state.aggregating_state import AggregatingState
@@ -69,9 +69,7 @@ class StateDescriptor(Generic[S_co]):
     defaults: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        is_text = isinstance(self.name, str)
-        if not (is_text and self.name):
-            raise StateTypeError(f"the name of a state is {self.name!r}: pass text")
+        check_name("a state", self.name)
         self._check_type("value_type", self.value_type)
         if not isinstance(self.ttl, StateTtlConfig):
             raise StateTypeError(

@@ -25,6 +25,18 @@ def folder_from(name: str, given: object) -> Path:
     return Path(given)
 
 
+def check_name(what: str, given: object) -> None:
+    """Raise `StateTypeError` unless this is text that can be stored."""
+    if not isinstance(given, str) or not given:
+        raise StateTypeError(f"the name of {what} is {given!r}: pass text")
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise StateTypeError(
+            f"the name of {what} is {given!r}, which UTF-8 cannot represent: pass other text"
+        ) from error
+
+
 def check_arrow_type(name: str, given: object) -> None:
     """Raise `StateTypeError` unless this is an Arrow type."""
     if not isinstance(given, pa.DataType):

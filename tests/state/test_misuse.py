@@ -127,6 +127,8 @@ def test_wrong_arguments_of_a_backend_are_refused(opened, tmp_path):
             lambda: backend.snapshot(tmp_path / "snapshot", "checkpoint"),
             lambda: backend.watermark.advance(0.5),
             lambda: state.put_many(["a", "b"], ["x"]),
+            lambda: backend.timer_service("", lambda timer: None, lambda timer: None),
+            lambda: backend.timer_service("\ud800", lambda timer: None, lambda timer: None),
             lambda: timers.count("event"),
             lambda: timers.timers(None),
             lambda: timers.take_due(TimeDomain.EVENT, 5, -1),
@@ -176,6 +178,7 @@ def test_a_backend_with_arguments_of_another_type_is_not_opened(bad):
     [
         ("value", {"name": ""}),
         ("value", {"name": None}),
+        ("value", {"name": "\ud800"}),
         ("value", {"value_type": "int64"}),
         ("value", {"ttl": "1h"}),
         ("map", {"key_type": None}),
