@@ -69,7 +69,7 @@ def spark_schema_of(schema: pa.Schema | Mapping[str, pa.DataType]) -> spark.Stru
     """The schema of an input in Spark.
 
     Raises:
-        RefusedError: Spark does not have a type, or it is no schema.
+        RefusedError: Spark does not have a type, or it is not a schema.
     """
     found = arrow_schema(schema)
     for field in found:

@@ -18,7 +18,7 @@ def folder_from(name: str, given: object) -> Path:
     """A folder that a caller passed.
 
     Raises:
-        StateTypeError: it is no path.
+        StateTypeError: it is not a path.
     """
     if not isinstance(given, str | PathLike):
         raise StateTypeError(f"{name} {given!r} is not valid: pass a path")

@@ -77,9 +77,12 @@ def check_whole(given: Any, stored: Any) -> None:
     Raises:
         pa.ArrowInvalid: a fraction was given to a type without fractions.
     """
-    if isinstance(given, dict):
+    if isinstance(given, dict) and isinstance(stored, dict):
         for name, value in stored.items():
             check_whole(given.get(name), value)
+    elif isinstance(given, list | tuple | np.ndarray) and isinstance(stored, list | tuple):
+        for each, value in zip(given, stored, strict=True):
+            check_whole(each, value)
     elif isinstance(given, _FRACTIONS) and not isinstance(stored, _FRACTIONS) and given != stored:
         raise pa.ArrowInvalid(f"{given!r} would become {stored!r}")
 

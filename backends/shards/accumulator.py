@@ -35,7 +35,7 @@ class Accumulator(ABC):
         """Take the names of the input's columns, in the order in which `update` gets them.
 
         Raises:
-            RefusedError: one of them is no text.
+            RefusedError: one of them is not text.
         """
         for column in columns:
             if not isinstance(column, str):

@@ -155,8 +155,8 @@ class Calls:
         operator = self._host[exchange.uid]
         shards = operator.batches.shards(exchange.attempt)
         definition = operator.record.declaration.definition.to_json()
-        header = {"shards": list(shards), "definition": definition}
-        return Message(header, tuple(each.encode() for each in shards.values()))
+        facts = {"shards": list(shards), "definition": definition}
+        return Message(facts, tuple(each.encode() for each in shards.values()))
 
     def _value(self, header: Header, _parts: Parts) -> Message:
         """Some bytes of a segment, and its size."""

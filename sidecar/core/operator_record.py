@@ -44,14 +44,14 @@ class OpenBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class EarlierDeclaration:
     """The declaration before a change, and what tells whether the tables have changed since."""
 
     declaration: Declaration
     version: int
     next_set: int
 
-    def after_batch(self, number: int, version: int) -> "Before":
+    def after_batch(self, number: int, version: int) -> "EarlierDeclaration":
         """The same after a batch: one that was prepared before the change wrote nothing under it.
 
         Args:
@@ -99,7 +99,7 @@ class OperatorRecord:
     """Distinguishes it from every other operator of the same uid, elsewhere or earlier."""
     right: Policy | None = None
     """Of a join the policy of right rows; `policy` is that of left rows."""
-    before: Before | None = None
+    before: EarlierDeclaration | None = None
     """Set when a run of the owner changes the declaration."""
 
     @property
@@ -161,7 +161,7 @@ class OperatorRecord:
         facts["right"] = right_policy(facts)
         if before := facts.get("before"):
             declared = Declaration.from_json(before["declaration"])
-            facts["before"] = Before(**before | {"declaration": declared})
+            facts["before"] = EarlierDeclaration(**before | {"declaration": declared})
         facts["owner"] = Owner(**facts["owner"]) if facts["owner"] else None
         facts["superseded"] = tuple(facts["superseded"])
         if facts["open"]:

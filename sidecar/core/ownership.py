@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from idlestate.sidecar.core.operator_record import Before, OperatorRecord, Owner
+from idlestate.sidecar.core.operator_record import EarlierDeclaration, OperatorRecord, Owner
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 
@@ -55,7 +55,7 @@ def redefined(
     """
     before = None
     if query is not None:
-        before = Before(record.written, record.version, record.next_set)
+        before = EarlierDeclaration(record.written, record.version, record.next_set)
     if record.owner is not None:
         if query is None:
             raise DoesNotFitError(

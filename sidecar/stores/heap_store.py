@@ -16,7 +16,7 @@ from idlestate.sidecar.stores.heap_log import HeapLog, record, replayed
 from idlestate.sidecar.stores.store import Changes
 
 _LOGS = "log-" + 20 * "[0-9]"
-"""Not a copy that somebody has made beside a log."""
+"""Matches logs, but not copies of them such as `log-….bak`."""
 _FLOOR_BYTES = 1 << 20
 """A smaller log is not rewritten."""
 _LAST_BYTES = 1 << 20

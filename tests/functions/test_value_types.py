@@ -88,6 +88,9 @@ def test_a_value_is_shown_alike_in_its_batch_and_in_the_next(
         (pa.date32(), 0.5),
         (pa.timestamp("us", "UTC"), 0.5),
         (pa.struct([("n", pa.int64())]), {"n": 0.5}),
+        (pa.list_(pa.int64()), [1, 0.5]),
+        (pa.struct([("n", pa.list_(pa.int64()))]), {"n": [0.5]}),
+        (pa.list_(pa.struct([("n", pa.int64())])), [{"n": 0.5}]),
     ],
     ids=str,
 )
