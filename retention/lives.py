@@ -239,7 +239,6 @@ def _summarise(
     *,
     writes_once: bool,
 ) -> DividedLives:
-    n = len(rows.t_ms)
     start = np.flatnonzero(is_start)
     key = rows.key[start]
     stop = rows.stops[key]
@@ -255,7 +254,10 @@ def _summarise(
     armed = rows.t_ms[armed_row] if policy.idle_on else np.full(len(start), NEVER_MS)
     armed_in_table = is_old & rows.is_old[armed_row] if policy.idle_on else is_old
     armed[armed_in_table] = old.armed_at_ms[rows.source[start[armed_in_table]]]
-    last_write = np.maximum.accumulate(np.where(rows.is_write, np.arange(n), 0))[stop - 1]
+    last_write = stop - 1
+    if not rows.is_write.all():
+        written_upto = np.maximum.accumulate(np.where(rows.is_write, np.arange(len(rows.t_ms)), 0))
+        last_write = written_upto[last_write]
     read = np.full(len(start), NEVER_MS)
     read[is_old] = old.read_at_ms[old_at]
     is_touched = ~is_old | (last_write > start)
