@@ -68,7 +68,8 @@ def test_results_are_those_of_one_process(made: Any, backend: str) -> None:
     folder = spread.folder / "state" / f"{backend}-ranges" / "2"
     sizes = [sum(p.stat().st_size for p in each.rglob("*")) for each in sorted(folder.iterdir())]
     assert len(sizes) == 2
-    assert min(sizes) > max(sizes) / 2, "both have their part"
+    # A log that was just rewritten has about half the bytes of one that is about to be.
+    assert min(sizes) > max(sizes) / 4, "both have their part"
     assert metric(spread, "idlestate_sidecar_workers") == 2
     assert spread.ask("/readyz")[0] == 200
     (full,) = spread.ask("/operators")[1]
