@@ -21,6 +21,7 @@ from idlestate.backends.runs.block_checksums import (
     wrong_blocks,
     wrong_length,
 )
+from idlestate.backends.runs.byte_arrays import spread
 from idlestate.backends.shards.shard_record import RunRef
 from idlestate.errors import DamagedStateError
 
@@ -111,9 +112,13 @@ class CheckedFile:
         """The blocks of these spans that were not read yet, ascending."""
         some = stops > begins
         first, last = begins[some] // BLOCK_BYTES, (stops[some] - 1) // BLOCK_BYTES
-        counts = last - first + 1
-        blocks = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        return np.unique(blocks[~self._is_good[blocks]])
+        is_wanted = np.zeros(len(self._is_good), dtype=bool)
+        is_wanted[first] = is_wanted[last] = True
+        is_long = last - first > 1
+        if is_long.any():
+            between = first[is_long] + 1
+            is_wanted[spread(between, last[is_long] - between)] = True
+        return np.flatnonzero(is_wanted & ~self._is_good)
 
     def _spans(self, blocks: Ints) -> Iterator[Span]:
         """The bytes of these blocks; close ones together, with the bytes between them."""

@@ -15,6 +15,8 @@ from idlestate.backends.runs.sorted_search import between_fences, first_at_least
 _HIGHEST_HASH = (1 << 63) - 1
 _MANY = 32
 """Where one row in so many is looked for, the hashes of all are read."""
+_DENSE = 8
+"""Where one row in so many is read, the texts of all are: no place between two is worked out."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,9 @@ class StoredRows:
 
     def at(self, rows: Ints) -> tuple[Records, Text]:
         """The records of some rows, and how their texts are read."""
+        if len(self.segments) == 1 and len(rows) * _DENSE > len(self):
+            (portion,) = self.portions(0, len(self))
+            return _some_of(*portion, rows)
         at = rows + self._shift(rows)
         self._need(at, at + 1 + bool(self.layout.texts))
         records = self._records.take(at)
@@ -184,3 +189,13 @@ class StoredRows:
         ]
         fences = [segment.fences for segment in self.segments]
         return np.concatenate(fences), np.concatenate(rows)
+
+
+def _some_of(records: Records, text: Text, rows: Ints) -> tuple[Records, Text]:
+    """Some of the rows of a portion."""
+
+    def some(name: str, kind: pa.DataType, valid: pa.Buffer | None) -> pa.Array:
+        found = text(name, kind, None).take(pa.array(rows))
+        return pa.Array.from_buffers(kind, len(rows), [valid, *found.buffers()[1:]])
+
+    return records.take(rows), some

@@ -117,3 +117,24 @@ def test_a_file_is_read_once_and_then_trusted(large, monkeypatch):
     file.need(np.array([0]), np.array([file.data.size]))
     assert read[1:] == [(5 * BLOCK_BYTES, file.data.size)]
     assert file.is_whole
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_block_of_every_span_is_verified(large, seed):
+    path, ref = large
+    data = path.read_bytes()
+    random = np.random.default_rng(seed)
+    begins = random.integers(0, LARGE, 4)
+    stops = np.minimum(
+        begins + random.choice([0, 1, 50, 2 * BLOCK_BYTES, 5 * BLOCK_BYTES], 4), LARGE
+    )
+    for block in range(data_bytes(ref.bytes) // BLOCK_BYTES):
+        at = block * BLOCK_BYTES
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        file = opened(path, ref)
+        is_wanted = (begins < stops) & (begins < at + BLOCK_BYTES) & (stops > at)
+        if is_wanted.any():
+            with pytest.raises(DamagedStateError, match=f"at byte {at}"):
+                file.need(begins, stops)
+        else:
+            file.need(begins, stops)
