@@ -17,7 +17,7 @@ _MANY = 32
 """Where one row in so many is looked for, the hashes of all are read."""
 _DENSE = 4
 """Where one row in so many is read, the texts of all are, as one column: that is faster, and a
-batch that needs so many rows merges, so it reads all of them anyway.
+batch that touches so many open lives merges (`MergePolicy.dense`), so it reads all of them anyway.
 """
 
 
