@@ -11,6 +11,7 @@ from ssl import SSLContext
 from types import FrameType
 
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.runs.memory_allocator import keep_memory, keep_objects
 from idlestate.config.loading import Config, load_config
 from idlestate.config.problems import ConfigError
 from idlestate.config.saved_file import SavedFile
@@ -33,7 +34,6 @@ from idlestate.sidecar.server.declared_operators import declare_all
 from idlestate.sidecar.server.directory_lock import DirectoryLock
 from idlestate.sidecar.server.health import Health
 from idlestate.sidecar.server.job_scheduler import Scheduler
-from idlestate.sidecar.server.memory_allocator import keep_memory, keep_objects
 from idlestate.sidecar.server.metrics_snapshot import Facts, sidecar_exporter
 from idlestate.sidecar.server.open_files_limit import take_descriptors
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot

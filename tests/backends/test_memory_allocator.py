@@ -6,7 +6,7 @@ import sys
 PROGRAM = """
 import resource, sys
 import numpy as np
-from idlestate.sidecar.server.memory_allocator import keep_memory
+from idlestate.backends.runs.memory_allocator import keep_memory
 
 if sys.argv[1] == "kept":
     keep_memory()
@@ -35,7 +35,7 @@ def test_kept_memory_is_used_again() -> None:
 def test_kept_objects_are_passed_over() -> None:
     program = """
 import gc
-from idlestate.sidecar.server.memory_allocator import keep_objects
+from idlestate.backends.runs.memory_allocator import keep_objects
 
 before = len(gc.get_objects())
 keep_objects()
