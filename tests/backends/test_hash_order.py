@@ -7,6 +7,9 @@ from idlestate.backends.runs.hash_order import order_by_hash
 
 RNG = np.random.default_rng(8)
 SPREAD = RNG.integers(-(2**63), 2**63 - 1, 5_000, endpoint=True)
+UPPER = SPREAD[:20] >> 32 << 32
+TIES = np.concatenate([SPREAD, *(UPPER + RNG.integers(0, 2**32, 20) for _ in range(3))])
+"""Some hashes differ in their lower halves only, and each comes several times."""
 
 
 @pytest.mark.parametrize(
@@ -17,11 +20,22 @@ SPREAD = RNG.integers(-(2**63), 2**63 - 1, 5_000, endpoint=True)
         np.concatenate([np.sort(SPREAD), np.sort(SPREAD)]),
         SPREAD[RNG.integers(0, 50, 5_000)],
         RNG.integers(-5, 5, 5_000),
+        TIES[RNG.integers(0, len(TIES), 20_000)],
         (RNG.integers(-50, 50, 5_000) << 40) + RNG.integers(0, 2**16, 5_000),
         np.array([-(2**63), 2**63 - 1, 0, -1]),
         np.array([], dtype=np.int64),
     ],
-    ids=["spread", "sorted", "two runs", "few keys", "weak", "weak below", "corners", "none"],
+    ids=[
+        "spread",
+        "sorted",
+        "two runs",
+        "few keys",
+        "weak",
+        "ties",
+        "weak below",
+        "corners",
+        "none",
+    ],
 )
 def test_rows_are_in_order_of_hash_and_those_of_one_hash_as_they_came(
     hashes: np.ndarray[tuple[int], np.dtype[np.int64]],
