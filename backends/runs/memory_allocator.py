@@ -1,10 +1,11 @@
-"""Settings of the memory allocator: freed memory is kept for the next write.
+"""Settings of the memory allocator: freed memory is kept for the next arrays.
 
 By default, glibc returns arrays of more than 128 KB to the system at once, and keeps an arena per
-thread; the data plane has a thread per current call. So every write touches thousands of fresh
-pages, which costs a fifth of its processor time, more on virtual machines. Arrow's own allocator
-keeps memory per thread and returns what was idle for some milliseconds, while calls run on changing
-threads; so Arrow's arrays are allocated by the C library too.
+thread; a sidecar's data plane has a thread per current call. So every write of a sidecar, and every
+batch of a Python worker of Spark, touches thousands of fresh pages, which costs up to a fifth of
+its processor time, more on virtual machines. Arrow's own allocator keeps memory per thread and
+returns what was idle for some milliseconds, while calls run on changing threads and batches are
+further apart; so Arrow's arrays are allocated by the C library too.
 
 Also, Python's garbage collector visits all objects now and then, while every call waits.
 """

@@ -1,14 +1,19 @@
 """When Spark's workers are forked from our process, and when from another."""
 
+import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Barrier, current_thread
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
 from idlestate.pipeline import python_worker
 from idlestate.pipeline.python_worker import load_once, use_same_python, use_unix_sockets
@@ -50,6 +55,26 @@ def test_workers_of_a_local_session_are_forked_with_libraries_loaded(master: str
     settings = Settings()
     load_once(session(settings, master))  # type: ignore[arg-type]
     assert settings == OURS
+
+
+def test_workers_of_a_local_session_use_freed_memory_again(spark: SparkSession) -> None:
+    def faults(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        list(batches)
+
+        def count() -> int:
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+        kept = [np.ones(1 << 17) for _ in range(8)]
+        del kept
+        before = count()
+        for _ in range(20):
+            kept = [np.ones(1 << 17) for _ in range(8)]
+            del kept
+        yield pa.RecordBatch.from_pydict({"faults": [count() - before]})
+
+    rows = spark.range(1, numPartitions=1).mapInArrow(faults, "faults long").collect()
+    # 8 MB twenty times over are some 40,000 pages.
+    assert [row.faults < 1000 for row in rows] == [True]
 
 
 def test_the_process_that_workers_are_forked_from_starts_at_once_and_once() -> None:
