@@ -3,9 +3,9 @@
 import re
 import subprocess
 import sys
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -13,11 +13,9 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 def test_a_batch_with_metrics_is_compared_with_the_same_batch_without(
-    monkeypatch: pytest.MonkeyPatch,
+    bench: Callable[[str], ModuleType],
 ) -> None:
-    # The files beside it are imported by name.
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    served_metrics = import_module("served_metrics")
+    served_metrics = bench("served_metrics")
     usage = served_metrics.ServingUsage()
     usage.samples = [(at, 100.0 * at, 50.0 * at) for at in range(100)]
     usage.serving = [(at, 10.0 * at) for at in range(100)]
@@ -49,10 +47,9 @@ def test_a_batch_with_metrics_is_compared_with_the_same_batch_without(
 
 
 def test_what_metrics_add_is_held_against_the_time_of_all_processes(
-    monkeypatch: pytest.MonkeyPatch,
+    bench: Callable[[str], ModuleType],
 ) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    served_metrics = import_module("served_metrics")
+    served_metrics = bench("served_metrics")
     # Copies are written in every batch: 990 ms are left without them. The noise of all processes
     # does not count.
     found = [((1_000.0, 20.0), (1_500.0, 25.0)), ((1_000.0, 22.0), (700.0, 27.0))]
