@@ -139,6 +139,7 @@ def _run(job: Job, at: int, out: Path) -> dict[str, Any]:
         "scratch": str(scratch),
         "windows": asdict(job.windows),
         "master": job.master,
+        "counts_expired": job.counts_expired,
     }
     began = time.monotonic()
     try:

@@ -36,7 +36,7 @@ def main(job_file: str, result_file: str) -> None:
     rows = contestant.build(*events, Windows(**job["windows"]))
     # Every row that reaches the sink is counted, so none can be left out unseen.
     counts = [F.count(F.lit(1)).alias("rows")]
-    if "change" in rows.columns:
+    if job["counts_expired"] and "change" in rows.columns:
         counts.append(F.count_if(F.col("change") == "expire").alias("expired"))
     checkpoint = scratch / "checkpoint"
     query = (

@@ -223,6 +223,12 @@ SHARD = {
 }
 
 
+def test_expire_rows_are_counted_only_where_keys_end(bench: Callable[[str], ModuleType]) -> None:
+    jobs = bench("jobs")
+    counted = {job.case for job in jobs.all_jobs(bench("scale").FULL) if job.counts_expired}
+    assert counted == {jobs.CHURN, jobs.FORGET, *jobs.CLUSTERS}
+
+
 def a_run(job: Any, batch_ms: int, loads: int = 0) -> dict[str, Any]:
     """A run as `run_one.py` reports it; its warm-up batches are slow and must not count."""
     batches = [
