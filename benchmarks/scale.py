@@ -10,6 +10,7 @@ class Scale:
     prelude: int
     rows: int
     batches: int
+    zipf_batches: int
     small_rows: int
     small_batches: int
     join_rows: int
@@ -17,6 +18,7 @@ class Scale:
     forget_ids: int
     forget_cycles: int
     warm_up: int
+    zipf_warm_up: int
     small_warm_up: int
     brief_rows: tuple[int, int]
     brief_batches: int
@@ -33,6 +35,8 @@ FULL = Scale(
     prelude=100,
     rows=500_000,
     batches=28,
+    # Each takes half a second: it takes more of them until the JVM has compiled the code.
+    zipf_batches=70,
     small_rows=100_000,
     small_batches=12,
     join_rows=250_000,
@@ -40,6 +44,7 @@ FULL = Scale(
     forget_ids=500_000,
     forget_cycles=6,
     warm_up=8,
+    zipf_warm_up=28,
     small_warm_up=4,
     brief_rows=(25_000, 1_000),
     brief_batches=50,
@@ -54,6 +59,7 @@ QUICK = Scale(
     prelude=1,
     rows=20_000,
     batches=5,
+    zipf_batches=5,
     small_rows=1_000,
     small_batches=3,
     join_rows=1_000,
@@ -61,6 +67,7 @@ QUICK = Scale(
     forget_ids=20_000,
     forget_cycles=2,
     warm_up=1,
+    zipf_warm_up=1,
     small_warm_up=1,
     brief_rows=(500, 100),
     brief_batches=3,
