@@ -83,11 +83,8 @@ class Job:
 def all_jobs(scale: Scale) -> list[Job]:
     """Every job of one round, peers next to each other."""
     jobs: list[Job] = []
-    for draw, batches, warm_up in (
-        (Draw.UNIFORM, scale.batches, scale.warm_up),
-        (Draw.ZIPF, scale.zipf_batches, scale.zipf_warm_up),
-    ):
-        recipe = Recipe(draw=draw, rows=scale.rows, batches=batches, ids=scale.ids)
+    for draw in (Draw.UNIFORM, Draw.ZIPF):
+        recipe = Recipe(draw=draw, rows=scale.rows, batches=scale.batches, ids=scale.ids)
         plan = [
             (GROUP_BY, NOTHING_DUE, nothing_due(recipe)),
             (RETAIN_EVENT, NOTHING_DUE, nothing_due(recipe)),
@@ -98,7 +95,7 @@ def all_jobs(scale: Scale) -> list[Job]:
             (RETAIN_EVENT, CHURN, churn(recipe)),
             (RETAIN_PROCESSING, CHURN, None),
         ]
-        jobs += _jobs(draw.value, plan, recipe, warm_up, scale.rounds)
+        jobs += _jobs(draw.value, plan, recipe, scale.warm_up, scale.rounds)
     for draw in (Draw.UNIFORM, Draw.ZIPF):
         many = Recipe(draw=draw, rows=scale.small_rows, batches=scale.batches, ids=scale.ids)
         # Row by row a batch takes so long that few warm the JVM, and few have to do.

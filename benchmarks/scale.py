@@ -10,7 +10,6 @@ class Scale:
     prelude: int
     rows: int
     batches: int
-    zipf_batches: int
     small_rows: int
     small_batches: int
     join_rows: int
@@ -18,7 +17,6 @@ class Scale:
     forget_ids: int
     forget_cycles: int
     warm_up: int
-    zipf_warm_up: int
     small_warm_up: int
     brief_rows: tuple[int, int]
     brief_batches: int
@@ -35,8 +33,6 @@ FULL = Scale(
     prelude=100,
     rows=500_000,
     batches=28,
-    # Each takes half a second: it takes more of them until the JVM has compiled the code.
-    zipf_batches=70,
     small_rows=100_000,
     small_batches=12,
     join_rows=250_000,
@@ -44,7 +40,6 @@ FULL = Scale(
     forget_ids=500_000,
     forget_cycles=6,
     warm_up=8,
-    zipf_warm_up=28,
     small_warm_up=4,
     brief_rows=(25_000, 1_000),
     brief_batches=50,
@@ -59,7 +54,6 @@ QUICK = Scale(
     prelude=1,
     rows=20_000,
     batches=5,
-    zipf_batches=5,
     small_rows=1_000,
     small_batches=3,
     join_rows=1_000,
@@ -67,7 +61,6 @@ QUICK = Scale(
     forget_ids=20_000,
     forget_cycles=2,
     warm_up=1,
-    zipf_warm_up=1,
     small_warm_up=1,
     brief_rows=(500, 100),
     brief_batches=3,
