@@ -7,6 +7,7 @@ find; they never decide: keys behind equal hashes are compared, always. Nulls ar
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -44,65 +45,70 @@ def take_keys(keys: Keys, rows: Ints) -> list[pa.Array]:
 
 def are_equal(left: Keys, right: Keys) -> Flags:
     """Row by row whether two keys are the same."""
-    equal = np.ones(len(left[0]), dtype=bool)
+    columns = []
     for a, b in zip(left, right, strict=True):
         same = pc.equal(a, b)
         if a.null_count or b.null_count:
             same = pc.or_(pc.fill_null(same, False), pc.and_(a.is_null(), b.is_null()))
-        equal &= same.to_numpy(zero_copy_only=False)
+        columns.append(same)
+    equal: Flags = reduce(pc.and_, columns).to_numpy(zero_copy_only=False)
     return equal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Distinct:
-    """Distinct keys in order of hash: the first row of each, each row's key, and every row in order
-    of its key, those of one key as they came.
-    """
+    """Rows by their distinct keys, which are numbered in order of hash."""
 
-    first: Ints
-    key: Ints
     order: Ints
+    """Every row in order of its key, those of one key as they came."""
+    begins: Flags
+    """Which rows in this order are the first of their key."""
+
+    @cached_property
+    def _starts(self) -> Ints:
+        return np.flatnonzero(self.begins)
+
+    @cached_property
+    def first(self) -> Ints:
+        """The first row of each key."""
+        first: Ints = self.order[self._starts]
+        return first
+
+    @cached_property
+    def counts(self) -> Ints:
+        """How many rows each key has."""
+        return np.diff(self._starts, append=len(self.order))
+
+    @cached_property
+    def key(self) -> Ints:
+        """Each row's key."""
+        key = np.empty(len(self.order), dtype=np.int64)
+        key[self.order] = np.cumsum(self.begins) - 1
+        return key
 
 
 def find_distinct(hashes: Ints, keys: Keys) -> Distinct:
     """Find the distinct keys among rows."""
-    n = len(hashes)
-    begins = np.ones(n, dtype=bool)
+    begins = np.ones(len(hashes), dtype=bool)
     if (hashes[1:] >= hashes[:-1]).all():  # rows came in order: none needs gathering
-        by_hash = np.arange(n)
-        begins[1:] = hashes[1:] != hashes[:-1]
-        first, key = np.flatnonzero(begins), np.cumsum(begins) - 1
-        are_same = _are_equal_to_the_row_before(keys, begins)
+        order, ordered = np.arange(len(hashes)), hashes
     else:
-        by_hash = order_by_hash(hashes)
-        ordered = hashes[by_hash]
-        begins[1:] = ordered[1:] != ordered[:-1]
-        first = by_hash[begins]
-        key = np.empty(n, dtype=np.int64)
-        key[by_hash] = np.cumsum(begins) - 1
-        are_same = _are_equal_behind_equal_hashes(keys, first, key)
-    if not are_same:
-        return _distinct_of_equal_hashes(hashes, keys)
-    return Distinct(first, key, by_hash)
+        order, ordered = order_by_hash(hashes)
+    begins[1:] = ordered[1:] != ordered[:-1]
+    distinct = Distinct(order, begins)
+    if _have_one_key_each(distinct, keys):
+        return distinct
+    return _distinct_of_equal_hashes(hashes, keys)
 
 
-def _are_equal_to_the_row_before(keys: Keys, begins: Flags) -> bool:
-    """Whether each row that does not begin a hash has the key of the row before it."""
-    if begins.all():
-        return True
-    before = [column.slice(0, len(column) - 1) for column in keys]
-    equal = are_equal([column.slice(1) for column in keys], before)
-    return bool((equal | begins[1:]).all())
-
-
-def _are_equal_behind_equal_hashes(keys: Keys, first: Ints, key: Ints) -> bool:
+def _have_one_key_each(hashes: Distinct, keys: Keys) -> bool:
     """Whether each row has the key of the first row with its hash."""
-    if 2 * len(first) < len(key):  # most rows: all of them, where they are, need no gathering
-        return bool(are_equal(keys, take_keys(keys, first[key])).all())
-    is_first = np.zeros(len(key), dtype=bool)
-    is_first[first] = True
-    others = np.flatnonzero(~is_first)
-    return bool(are_equal(take_keys(keys, others), take_keys(keys, first[key[others]])).all())
+    others = np.flatnonzero(~hashes.begins)
+    if 2 * len(others) < len(hashes.order):
+        before = take_keys(keys, hashes.order[others - 1])
+        return bool(are_equal(take_keys(keys, hashes.order[others]), before).all())
+    # Most rows: all of them, where they are, need no gathering.
+    return bool(are_equal(keys, take_keys(keys, hashes.first[hashes.key])).all())
 
 
 def _distinct_of_equal_hashes(hashes: Ints, keys: Keys) -> Distinct:
@@ -118,6 +124,4 @@ def _distinct_of_equal_hashes(hashes: Ints, keys: Keys) -> Distinct:
     begins[:1] = True
     for column in (hashes, *codes):
         begins[1:] |= column[by_key][1:] != column[by_key][:-1]
-    key = np.empty(len(hashes), dtype=np.int64)
-    key[by_key] = np.cumsum(begins) - 1
-    return Distinct(by_key[begins], key, by_key)
+    return Distinct(by_key, begins)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, join, slice_field, take
 from idlestate.backends.runs.key_hashes import hash_keys
-from idlestate.backends.runs.keys import Keys, find_distinct, take_keys
+from idlestate.backends.runs.keys import Distinct, Keys, find_distinct, take_keys
 from idlestate.backends.shards.emitted_rows import EmitsRecords
 from idlestate.backends.shards.extremes import order_keys
 from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
@@ -243,16 +243,19 @@ def grouped(
         sort: as in `Steps.from_records`.
     """
     distinct = find_distinct(hashes, keys)
-    key = distinct.key if key_of_row is None else distinct.key[key_of_row]
     by_time = key_of_row is None and reads is None and not order
-    if sort and not (by_time and _is_in_turn(key, t_ms)):
+    if sort and not (by_time and _is_in_turn(distinct, t_ms)):
+        key = distinct.key if key_of_row is None else distinct.key[key_of_row]
         sequence = _sequence(key, t_ms, reads, order)
     else:
         sequence = distinct.order
+    counts = distinct.counts
+    if key_of_row is not None:
+        counts = np.bincount(distinct.key[key_of_row], minlength=len(counts))
     steps = Steps(
         hashes[distinct.first],
         take_keys(keys, distinct.first),
-        np.bincount(key, minlength=len(distinct.first)),
+        counts,
         t_ms,
         reads,
         order,
@@ -269,13 +272,13 @@ def grouped(
     )
 
 
-def _is_in_turn(key: Ints, t_ms: Ints) -> bool:
+def _is_in_turn(rows: Distinct, t_ms: Ints) -> bool:
     """Whether rows come in order of time, or of key and time."""
     follows = t_ms[1:] >= t_ms[:-1]
     if follows.all():
         return True
-    follows &= key[1:] == key[:-1]
-    return bool((follows | (key[1:] > key[:-1])).all())
+    follows &= rows.key[1:] == rows.key[:-1]
+    return bool((follows | (rows.key[1:] > rows.key[:-1])).all())
 
 
 def _sequence(key: Ints, t_ms: Ints, reads: Flags | None, order: list[pa.Array]) -> Ints:

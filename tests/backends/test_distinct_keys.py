@@ -27,3 +27,15 @@ def test_rows_have_one_number_iff_they_have_one_key(hashes: list[int], names: st
     assert sorted(distinct.order.tolist()) == list(range(len(names)))
     in_order = [(hashes[at], int(distinct.key[at]), at) for at in distinct.order.tolist()]
     assert in_order == sorted(in_order)
+    assert distinct.counts.tolist() == np.bincount(distinct.key).tolist()
+
+
+@pytest.mark.parametrize("count", [6, 12_000], ids=["many rows a key", "few rows a key"])
+@pytest.mark.parametrize("other", [0, 9_000, 19_999])
+def test_one_other_key_among_many_rows_is_found(count: int, other: int) -> None:
+    numbers = np.arange(20_000) % count
+    names = [f"key {number}" for number in numbers.tolist()]
+    names[other] = "another key of the same hash"
+    distinct = find_distinct(count - numbers, [pa.array(names)])
+    assert len(distinct.first) == len(set(names))
+    assert [names[at] for at in distinct.first[distinct.key].tolist()] == names

@@ -7,9 +7,9 @@ from idlestate.backends.runs.hash_order import order_by_hash
 
 RNG = np.random.default_rng(8)
 SPREAD = RNG.integers(-(2**63), 2**63 - 1, 5_000, endpoint=True)
-UPPER = SPREAD[:20] >> 32 << 32
-TIES = np.concatenate([SPREAD, *(UPPER + RNG.integers(0, 2**32, 20) for _ in range(3))])
-"""Some hashes differ in their lower halves only, and each comes several times."""
+UPPER = SPREAD[:20] >> 15 << 15
+TIES = np.concatenate([SPREAD, *(UPPER + RNG.integers(0, 2**15, 20) for _ in range(3))])
+"""Some hashes differ only in bits whose place 20,000 rows take, and each comes several times."""
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,6 @@ def test_rows_are_in_order_of_hash_and_those_of_one_hash_as_they_came(
     hashes: np.ndarray[tuple[int], np.dtype[np.int64]],
 ) -> None:
     in_turn = sorted(range(len(hashes)), key=lambda row: (int(hashes[row]), row))
-    assert order_by_hash(hashes).tolist() == in_turn
+    order, ordered = order_by_hash(hashes)
+    assert order.tolist() == in_turn
+    assert ordered.tolist() == hashes[in_turn].tolist()

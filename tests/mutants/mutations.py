@@ -226,8 +226,8 @@ MUTATIONS = [
     Mutation(
         "hash collisions not compared in a batch",
         BACKENDS,
-        "        return _distinct_of_equal_hashes(hashes, keys)\n",
-        "        pass\n",
+        "    if _have_one_key_each(distinct, keys):\n",
+        "    if True:\n",
     ),
     Mutation(
         "only the first of equal hashes looked at",
