@@ -26,7 +26,6 @@ import numpy.typing as npt
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.sweeps import Sweeps
-from idlestate.backends.runs.sweeps import since as since_run
 
 SEGMENT_BYTES = 1 << 28
 """Bytes of rows that are gathered at once: an Arrow array of texts cannot hold 2 GB."""
@@ -262,7 +261,7 @@ def _kept(
             continue
         keep = np.zeros(len(run), dtype=bool)
         keep[begin:stop] = True
-        passed = since_run(sweeps, run.batch_id)
+        passed = run.closed_by(sweeps)
         if begin < stop:
             gone = run.are_tombstones(begin, stop)
             if passed:

@@ -20,7 +20,7 @@ from idlestate.backends.runs.keys import Keys, are_equal, take_keys
 from idlestate.backends.runs.row_layout import Records, Text, has_nulls
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.stored_rows import StoredRows
-from idlestate.backends.runs.sweeps import Sweeps, are_swept, ending, reached_ms
+from idlestate.backends.runs.sweeps import Sweeps, are_swept, ending, reached_ms, since
 from idlestate.backends.runs.table_schema import Column, Reader, TableSchema
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -182,15 +182,26 @@ class Run:
         lives = (self.stored.layout.lives(records) for records, _ in portions)
         return np.concatenate([are_swept(sweeps, each) for each in lives])
 
+    def closed_by(self, sweeps: Sweeps) -> Sweeps:
+        """Those of a table's sweeps that may have closed rows of the run."""
+        own = ending(self.policy)
+        return tuple(
+            sweep
+            for sweep in since(sweeps, self.batch_id)
+            if sweep.policy != own or sweep.to_ms >= self._first_end_ms
+        )
+
     def due(self, policy: Policy, upto_ms: int, sweeps: Sweeps) -> Ints:
         """Rows whose lives end at or before `upto_ms` and that no earlier sweep closed.
 
         Args:
             policy: the policy in force.
             upto_ms: how far this sweep goes.
-            sweeps: the sweeps since the run was written.
+            sweeps: those that may have closed rows.
         """
         after_ms = self._indexed_after_ms(policy, sweeps)
+        if after_ms is not None and upto_ms < self._first_end_ms:
+            return np.zeros(0, dtype=np.int64)
         rows = self._real_rows() if after_ms is None else self._due.between(after_ms, upto_ms)
         if not len(rows):
             return rows
@@ -209,6 +220,8 @@ class Run:
             lives = self.lives_at(self._real_rows())
             open_ms = lives.due_ms(policy)[~are_swept(sweeps, lives)]
             return int(open_ms.min(initial=FOREVER_MS))
+        if after_ms < self._first_end_ms:
+            return self._first_end_ms
         rows, next_ms = self._due.following(after_ms)
         if not len(rows):
             return next_ms
@@ -221,6 +234,12 @@ class Run:
         if not is_indexed or self.revision is not None:
             return None
         return reached_ms(sweeps, policy, NEVER_MS)
+
+    @cached_property
+    def _first_end_ms(self) -> int:
+        """The first deadline of a row as stored, under the policy of the index."""
+        segments = self.stored.segments
+        return min((each.base_ms for each in segments if each.due_rows), default=FOREVER_MS)
 
     def _real_rows(self) -> Ints:
         """Rows other than tombstones."""

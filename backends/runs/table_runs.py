@@ -117,7 +117,7 @@ class Runs:
         if upto_ms is None or policy.is_unbounded:
             return found[0]
         for at, (run, start) in enumerate(zip(self.runs, self._starts(), strict=True)):
-            rows = run.due(policy, upto_ms, since(self.sweeps, run.batch_id))
+            rows = run.due(policy, upto_ms, run.closed_by(self.sweeps))
             if len(rows) and len(besides):
                 rows = rows[~np.isin(rows + start, besides)]
             if len(rows) and at + 1 < len(self.runs) and not self.schema.is_log:
@@ -129,7 +129,7 @@ class Runs:
         """No open life ends before this; `FOREVER_MS` when none does."""
         if policy.is_unbounded or not self.live:
             return FOREVER_MS
-        return min(run.next_end_ms(policy, since(self.sweeps, run.batch_id)) for run in self.runs)
+        return min(run.next_end_ms(policy, run.closed_by(self.sweeps)) for run in self.runs)
 
     def open_rows(
         self, since: int, most_rows: int, most_bytes: int = SEGMENT_BYTES
@@ -236,8 +236,12 @@ class Runs:
     def are_swept(self, positions: Ints, rows: Rows) -> npt.NDArray[np.bool_]:
         """Which of the rows at these positions a sweep closed."""
         gone = np.zeros(len(positions), dtype=bool)
-        for run, (chosen, at) in zip(self.runs, self.by_run(positions), strict=True):
-            passed = since(self.sweeps, run.batch_id)
+        closed_by = [run.closed_by(self.sweeps) for run in self.runs]
+        if not any(closed_by):
+            return gone
+        for run, passed, (chosen, at) in zip(
+            self.runs, closed_by, self.by_run(positions), strict=True
+        ):
             if passed and len(chosen):
                 lives = rows.lives.take(chosen) if run.revision is None else run.lives_at(at)
                 gone[chosen] = are_swept(passed, lives)
@@ -313,7 +317,7 @@ class Next:
         staying = replace(self.before, runs=older, sweeps=self._sweeps)
         parts = [self.fresh]
         for at, run in enumerate(taken):
-            passed = since(self._sweeps, run.batch_id)
+            passed = run.closed_by(self._sweeps)
             if not passed:
                 continue
             is_over = run.are_swept(0, len(run), passed) & ~run.are_tombstones(0, len(run))

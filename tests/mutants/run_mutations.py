@@ -61,6 +61,24 @@ RUN_MUTATIONS = [
         "gone |= is_due(lives.due_ms(sweep.policy), sweep.to_ms - 1)",
     ),
     Mutation(
+        "a sweep to the first deadline of a run passes it by",
+        BACKENDS,
+        "if sweep.policy != own or sweep.to_ms >= self._first_end_ms",
+        "if sweep.policy != own or sweep.to_ms > self._first_end_ms",
+    ),
+    Mutation(
+        "a sweep by another policy is judged by the run's own deadlines",
+        BACKENDS,
+        "if sweep.policy != own or sweep.to_ms >= self._first_end_ms",
+        "if sweep.to_ms >= self._first_end_ms",
+    ),
+    Mutation(
+        "what is due at the first deadline of a run is not looked for",
+        BACKENDS,
+        "if after_ms is not None and upto_ms < self._first_end_ms:",
+        "if after_ms is not None and upto_ms <= self._first_end_ms:",
+    ),
+    Mutation(
         "a longer policy revives what was closed",
         BACKENDS,
         "while kept and sweeps[kept - 1].policy == newest.policy and",
