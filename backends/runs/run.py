@@ -109,30 +109,36 @@ class Run:
         """Have all of it read."""
         self.source.need(np.array([0]), np.array([self.source.data.size]))
 
-    def look_up(self, hashes: Ints, keys: Keys) -> Ints:
+    def look_up(self, hashes: Ints, keys: Keys, at_keys: Ints | None = None) -> Ints:
         """The row of each key, tombstones too; -1 where there is none.
 
         Args:
             hashes, keys: the keys looked for, in order of hash. Without key columns the hash alone
                 is the key.
+            at_keys: where in the columns the keys of these hashes are; None: they are all of them.
         """
         found = np.full(len(hashes), -1)
         pending = np.arange(len(hashes))
         if self._filters is not None:
             pending = np.flatnonzero(self._filters.may_hold(hashes))
-        at = np.empty(len(hashes), dtype=np.int64)
-        at[pending] = self.stored.first_at_least(hashes[pending])
+        at, is_there = self.stored.find(hashes[pending])
+        at, pending = at[is_there], pending[is_there]
         while len(pending):
-            pending = pending[at[pending] < len(self)]
-            pending = pending[self.stored.hashes_at(at[pending]) == hashes[pending]]
             same = np.ones(len(pending), dtype=bool)
-            if keys and len(pending):
-                records, text = self.stored.at(at[pending])
-                wanted = keys if len(pending) == len(hashes) else take_keys(keys, pending)
+            if keys:
+                records, text = self.stored.at(at)
+                wanted = keys
+                if at_keys is not None:
+                    wanted = take_keys(keys, at_keys[pending])
+                elif len(pending) < len(hashes):
+                    wanted = take_keys(keys, pending)
                 same = are_equal(wanted, self.stored.layout.columns(records, self._keys, text))
-            found[pending[same]] = at[pending[same]]
-            pending = pending[~same]
-            at[pending] += 1
+            found[pending[same]] = at[same]
+            if same.all():
+                break
+            at, pending = at[~same] + 1, pending[~same]
+            is_there = self.stored.have(at, hashes[pending])
+            at, pending = at[is_there], pending[is_there]
         return found
 
     def hashes_from(self, since: int, most: int) -> Ints:

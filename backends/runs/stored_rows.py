@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.byte_source import Ints, Source
@@ -13,6 +14,7 @@ from idlestate.backends.runs.segment import SegmentIndex, fence_rows
 from idlestate.backends.runs.sorted_search import between_fences, first_at_least
 
 _HIGHEST_HASH = (1 << 63) - 1
+Flags = npt.NDArray[np.bool_]
 _MANY = 32
 """Where one row in so many is looked for, the hashes of all are read."""
 _DENSE = 4
@@ -39,9 +41,27 @@ class StoredRows:
     def __len__(self) -> int:
         return int(self.starts[-1])
 
+    def find(self, hashes: Ints) -> tuple[Ints, Flags]:
+        """For each hash, ascending, the first row with it or a higher one; whether it has it."""
+        if not self._are_many(hashes):
+            rows = self.first_at_least(hashes)
+            return rows, self.have(rows, hashes)
+        every = self.hashes(0, len(self))
+        rows = np.searchsorted(every, hashes)
+        return rows, every[np.minimum(rows, len(self) - 1)] == hashes
+
+    def have(self, rows: Ints, hashes: Ints) -> Flags:
+        """Whether each of these rows, which ascend, has its hash; `len` has none."""
+        have: Flags = rows < len(self)
+        have[have] = self.hashes_at(rows[have]) == hashes[have]
+        return have
+
+    def _are_many(self, hashes: Ints) -> bool:
+        return len(hashes) * _MANY > len(self)
+
     def first_at_least(self, hashes: Ints) -> Ints:
         """For each hash, ascending, the first row with it or a higher one; `len` where none is."""
-        if len(hashes) * _MANY > len(self):
+        if self._are_many(hashes):
             places: Ints = np.searchsorted(self.hashes(0, len(self)), hashes)
             return places
         begins, stops = between_fences(*self._fences, len(self), hashes)

@@ -58,8 +58,8 @@ class Runs:
         at = np.full(len(hashes), -1)
         pending = np.arange(len(hashes))
         for run, start in zip(reversed(self.runs), reversed(self._starts()), strict=True):
-            is_all = len(pending) == len(hashes)
-            found = run.look_up(hashes[pending], keys if is_all else take_keys(keys, pending))
+            at_keys = pending if len(pending) < len(hashes) else None
+            found = run.look_up(hashes[pending], keys, at_keys)
             at[pending] = np.where(found < 0, -1, found + start)
             pending = pending[found < 0]
         rows = self.take(at[at >= 0], keys=False)

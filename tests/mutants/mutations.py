@@ -232,8 +232,8 @@ MUTATIONS = [
     Mutation(
         "only the first of equal hashes looked at",
         BACKENDS,
-        "            at[pending] += 1\n        return found\n",
-        "            pending = pending[:0]\n        return found\n",
+        "at, pending = at[~same] + 1, pending[~same]",
+        "at, pending = at[:0], pending[:0]",
     ),
     Mutation(
         "null keys equal nothing",
