@@ -67,10 +67,10 @@ class RunFiles:
         schema, version = following.before.schema, following.batch_id
         name = f"{version}-{table}-{uuid.uuid4().hex}.arrow"
         with self._store.create(name) as file:
-            rows = encode_run(segments, schema, following.policy, file)
+            rows, index = encode_run(segments, schema, following.policy, file)
             checksum = file.finish()
         ref = RunRef(name, version, rows, file.size, checksum=checksum)
-        return ref, decode_run(self._store.open_written(ref), schema, version)
+        return ref, index.run(self._store.open_written(ref), schema, version)
 
     def read(self, table: str, ref: RunRef, schema: TableSchema) -> Run:
         """See `RunPlace`.

@@ -10,6 +10,7 @@ columns of a row as an Arrow schema. Payload columns are there under their ids
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from struct import Struct
 
@@ -36,8 +37,28 @@ class RunError(DamagedStateError, ValueError):
     """A run cannot be read: it is damaged, or of another version or schema."""
 
 
-def encode_run(segments: Iterable[Segment], schema: TableSchema, policy: Policy, sink: Sink) -> int:
-    """Write the file of a run, segment by segment, and say how many rows it has or stands for.
+@dataclass(frozen=True, slots=True)
+class RunIndex:
+    """What of a run is known without reading its rows."""
+
+    layout: RowLayout
+    policy: Policy
+    """Deadlines are indexed under it."""
+    segments: Sequence[SegmentIndex]
+
+    def run(self, source: Source, schema: TableSchema, batch_id: int) -> Run:
+        """The run; arguments as in `decode_run`."""
+        rows = StoredRows(source, self.layout, self.segments)
+        return Run.of(rows, schema, self.policy, batch_id)
+
+
+def encode_run(
+    segments: Iterable[Segment], schema: TableSchema, policy: Policy, sink: Sink
+) -> tuple[int, RunIndex]:
+    """Write the file of a run, segment by segment.
+
+    Returns how many rows it has or stands for, and what `decode_run` would read of it, so that who
+    wrote a run need not read it.
 
     Args:
         segments: in order of hash, at least one, with the same extras.
@@ -66,7 +87,7 @@ def encode_run(segments: Iterable[Segment], schema: TableSchema, policy: Policy,
     index = _encode_index(entries, metadata)
     for part in (index, _LENGTH.pack(index.size)):
         sink.write(memoryview(part))
-    return rows
+    return rows, RunIndex(layout, policy, entries)
 
 
 def run_in_memory(
@@ -74,8 +95,8 @@ def run_in_memory(
 ) -> Run:
     """A run that no file has, as `encode_run` would write it."""
     sink = pa.BufferOutputStream()
-    encode_run(segments, schema, policy, sink)
-    return decode_run(Whole(sink.getvalue()), schema, batch_id)
+    _, index = encode_run(segments, schema, policy, sink)
+    return index.run(Whole(sink.getvalue()), schema, batch_id)
 
 
 def decode_run(source: Source, schema: TableSchema, batch_id: int) -> Run:
@@ -102,8 +123,7 @@ def decode_run(source: Source, schema: TableSchema, batch_id: int) -> Run:
         policy = Policy.from_json(json.loads(metadata[_POLICY_KEY]))
     except (pa.ArrowInvalid, OSError, IndexError) as error:
         raise RunError(f"this is no whole run: {error}") from error
-    rows = StoredRows(source, RowLayout(stored), list(_entries(index)))
-    return Run.of(rows, schema, policy, batch_id)
+    return RunIndex(RowLayout(stored), policy, list(_entries(index))).run(source, schema, batch_id)
 
 
 def _shown_keys(schema: TableSchema) -> bytes:

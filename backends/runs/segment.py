@@ -140,7 +140,7 @@ class Segment:
             due=begins[2],
             code=begins[3],
             due_rows=len(self.due.rows),
-            codes=self.due.codes[::STRIDE],
+            codes=self.due.codes[::STRIDE].copy(),
             base_ms=self.due.base_ms,
             shift=self.due.shift,
             texts=begins[4:],

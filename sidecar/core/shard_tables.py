@@ -104,11 +104,11 @@ class ShardTables:
         """A new run, and its values."""
         schema = following.before.schema
         sink = pa.BufferOutputStream()
-        rows = encode_run(segments, schema, following.policy, sink)
+        rows, index = encode_run(segments, schema, following.policy, sink)
         data = sink.getvalue()
         name, view = uuid4().hex, memoryview(data)
         parts = [bytes(view[at : at + _PART_BYTES]) for at in range(0, data.size, _PART_BYTES)]
-        run = _decode(data, schema, following.batch_id)
+        run = index.run(Whole(data), schema, following.batch_id)
         self._keep(name, run, data.size)
         values = {segment_key(self._uid, shard, name, at): part for at, part in enumerate(parts)}
         return RunRef(name, following.batch_id, rows, data.size, len(parts)), run, values
@@ -130,7 +130,8 @@ class ShardTables:
                 raise DamagedError(f"{key} is missing: restore the sidecar's folder from a backup")
             parts.append(value)
         try:
-            run = _decode(pa.py_buffer(b"".join(parts)), schema, ref.version)
+            data = pa.py_buffer(b"".join(parts))
+            run = decode_run(Whole(data), schema, ref.version)
         except RunError as error:
             raise DamagedError(f"{key}: {error}") from error
         self._keep(ref.name, run, ref.bytes)
@@ -171,7 +172,3 @@ class ShardValues:
 
     def keep(self, table: str, runs: Mapping[RunRef, Run]) -> None:
         """Does nothing: `ShardTables` keeps the most recently used runs."""
-
-
-def _decode(data: pa.Buffer, schema: TableSchema, version: int) -> Run:
-    return decode_run(Whole(data), schema, version)

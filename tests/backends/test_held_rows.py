@@ -136,6 +136,6 @@ def test_a_run_of_packets_counts_their_rows() -> None:
     rows = steps(COUNTS, ["a", "b", "c"], [10, 20, 30])
     _, following = release(nothing_held(COUNTS), COUNTS, rows, 10, 0, MergePolicy())
     sink = pa.BufferOutputStream()
-    assert encode_run(following.segments(), COUNTS.tables[HELD], Policy(), sink) == 2
+    assert encode_run(following.segments(), COUNTS.tables[HELD], Policy(), sink)[0] == 2
     assert following.live == 2
     assert len(following.in_memory().runs[0]) == 1

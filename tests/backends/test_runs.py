@@ -10,8 +10,10 @@ import pytest
 
 from idlestate.backends.runs.byte_source import Whole
 from idlestate.backends.runs.compaction import MergePolicy
+from idlestate.backends.runs.row_layout import extras_of
 from idlestate.backends.runs.run import Run
-from idlestate.backends.runs.run_codec import RunError, decode_run
+from idlestate.backends.runs.run_codec import RunError, decode_run, encode_run
+from idlestate.backends.runs.segment import Segment
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.shard_table import ShardTable
@@ -286,6 +288,27 @@ def test_next_end_is_never_late():
     assert player.table.current.next_end_ms(LONG) == 103
     player.play([], 0, SHORT, 14)
     assert player.table.current.next_end_ms(SHORT) == FOREVER_MS
+
+
+@pytest.mark.parametrize("policy", [SHORT, OFF])
+@pytest.mark.parametrize("with_filter", [False, True])
+def test_who_wrote_a_run_knows_of_it_what_a_reader_reads(policy, with_filter):
+    names = [f"key {at}" for at in range(5_000)]
+    rows = ShardTable.empty(SPEC).apply(steps(names, 0), policy, None, 0, APART).current.fresh
+    extras = extras_of(rows, SPEC.schema)
+    parts = [
+        Segment.of(part, extras, policy, with_filter=with_filter)
+        for part in (rows.slice(0, 3_000), rows.slice(3_000, 5_000))
+    ]
+    sink = pa.BufferOutputStream()
+    count, index = encode_run(parts, SPEC.schema, policy, sink)
+    read = decode_run(Whole(sink.getvalue()), SPEC.schema, 7)
+    assert count == len(read) == 5_000
+    assert index.policy == read.policy
+    assert index.layout.schema.equals(read.stored.layout.schema)
+    for written, found in zip(index.segments, read.stored.segments, strict=True):
+        for name, value in written._asdict().items():
+            assert np.array_equal(value, getattr(found, name)), name
 
 
 def test_a_run_of_another_version_or_half_of_one_is_refused():
