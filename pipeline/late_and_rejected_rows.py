@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
+from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.rules import NEVER_MS
 
 Ints = npt.NDArray[np.int64]
 
@@ -45,11 +47,16 @@ def late_and_rejected(times_ms: Ints, spec: OperatorSpec, times: BatchTimes) -> 
         times: time and watermark of the batch.
     """
     found: dict[str, Ints] = {}
+    latest_ms = times.time_ms + spec.max_ahead_ms
+    first_ms, last_ms = times_ms.min(initial=FOREVER_MS), times_ms.max(initial=NEVER_MS)
+    are_in_time = first_ms > times.watermark_ms and last_ms <= latest_ms
+    if first_ms > max(RejectCode) and (are_in_time or not spec.is_event_time):
+        return found
     is_marked = times_ms <= max(RejectCode)
     for code in RejectCode if is_marked.any() else ():
         found[code.label] = np.flatnonzero(times_ms == code)
     if spec.is_event_time:
-        ahead = times_ms > times.time_ms + spec.max_ahead_ms
+        ahead = times_ms > latest_ms
         late = ~(is_marked | ahead) & (times_ms <= times.watermark_ms)
         found["too_far_ahead"] = np.flatnonzero(ahead)
         found["late"] = np.flatnonzero(late)

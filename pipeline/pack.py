@@ -5,7 +5,6 @@ Spark then moves a few binary cells instead of every row. Late and rejected rows
 empty one, so that each batch with data visits every shard.
 """
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.backends.shards.input_watermarks import joint_watermark_ms
-from idlestate.backends.shards.packet_codec import encode_packet
+from idlestate.backends.shards.packet_codec import encode_packet, encode_packets
 from idlestate.backends.shards.row_counts import RowCounts, to_text
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.steps_by_key import Steps
@@ -80,15 +79,12 @@ def pack(
         rows, hashes, times_ms = rows.take(pa.array(kept)), hashes[kept], times_ms[kept]
     steps = replace(_steps(rows, hashes, times_ms, spec), newest_ms=highest_ms)
     bounds = shard_bounds(steps.hashes, len(batch.shards))
-    packets = [
-        encode_packet(steps.slice(int(first), int(stop)))
-        for first, stop in itertools.pairwise(bounds)
-    ]
+    packets = encode_packets(steps.slices(bounds), pa.binary())
     blank = [None] * (len(packets) - 1)
     yield pa.RecordBatch.from_arrays(
         [
             pa.array(batch.shards, pa.int32()),
-            pa.array(packets, pa.binary()),
+            packets,
             # One shard keeps the counts of the whole task; which one does not matter to a sum.
             pa.array([to_text(counts), *blank], pa.string()),
             pa.array([as_json, *blank], pa.string()),
@@ -141,6 +137,8 @@ def visits(
 
 
 PACKER_NAME = "idlestate_pack_"
+_WORTH_ADDING_UP = 1 / 16
+"""If fewer rows than this share can be added to others, all rows are sent as they are."""
 
 
 def _steps(rows: pa.Table, hashes: Ints, times_ms: Ints, spec: OperatorSpec) -> Steps:
@@ -175,7 +173,7 @@ def _steps(rows: pa.Table, hashes: Ints, times_ms: Ints, spec: OperatorSpec) -> 
         order=[columns[name] for name, _ in table.step_order],
         hashes=hashes,
     )
-    return steps.collapsed(table.kind)
+    return steps.collapsed(table.kind, least=_WORTH_ADDING_UP)
 
 
 def _has_key(rows: pa.Table, spec: OperatorSpec) -> npt.NDArray[np.bool_]:

@@ -22,7 +22,7 @@ from idlestate.backends.runs.fields import to_arrow
 from idlestate.backends.runs.keys import Keys, are_equal, take_keys
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Next, Runs
-from idlestate.backends.shards.packet_codec import decode_packet, encode_packet
+from idlestate.backends.shards.packet_codec import decode_packet, encode_packets
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.lives import Lives
@@ -140,7 +140,7 @@ def _packets(parts: Sequence[Steps], spec: TableSpec, batch_id: int) -> Rows:
         Lives(before_ms, before_ms, never, never),
         [
             np.array([len(part.t_ms) for part in parts], dtype=np.int64),
-            pa.array([encode_packet(part, ids) for part in parts], pa.large_binary()),
+            encode_packets(parts, pa.large_binary(), ids),
         ],
     )
 

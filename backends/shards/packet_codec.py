@@ -11,7 +11,7 @@ A packet that is kept, of rows that wait (`idlestate.backends.shards.held_rows`)
 columns under their ids, so that it can be read after the definition has changed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,13 +39,33 @@ class KeptPacketError(DamagedStateError, ValueError):
     """Rows that wait cannot be read: another version of idlestate stored them."""
 
 
-def encode_packet(steps: Steps, ids: Sequence[str] | None = None) -> bytes:
-    """The packet as bytes.
+def encode_packet(steps: Steps) -> bytes:
+    """The packet as bytes."""
+    found: bytes = encode_packets([steps], pa.binary())[0].as_py()
+    return found
+
+
+def encode_packets(
+    parts: Iterable[Steps], kind: pa.DataType, ids: Sequence[str] | None = None
+) -> pa.Array:
+    """A packet for each part, as a column.
 
     Args:
-        steps: what it holds.
-        ids: those of the carried columns, of a packet that is kept.
+        parts: what each holds.
+        kind: the column's type: binary, or large binary.
+        ids: those of the carried columns, of packets that are kept.
     """
+    sink = pa.BufferOutputStream()
+    ends = [0]
+    for part in parts:
+        _write(part, ids, sink)
+        ends.append(sink.tell())
+    width = np.int64 if pa.types.is_large_binary(kind) else np.int32
+    offsets = pa.py_buffer(np.array(ends, dtype=width))
+    return pa.Array.from_buffers(kind, len(ends) - 1, [None, offsets, sink.getvalue()])
+
+
+def _write(steps: Steps, ids: Sequence[str] | None, sink: pa.NativeFile) -> None:
     first_ms = int(steps.t_ms.min()) if len(steps.t_ms) else 0
     names, columns = ["t"], [pa.array(_narrowed(steps.t_ms - first_ms))]
     if steps.is_read is not None:
@@ -72,10 +92,8 @@ def encode_packet(steps: Steps, ids: Sequence[str] | None = None) -> bytes:
     ).replace_schema_metadata(
         {_VERSION_KEY: _VERSION, _FIRST_KEY: str(first_ms), _NEWEST_KEY: str(steps.newest_ms)}
     )
-    sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return bytes(sink.getvalue())
 
 
 def decode_packet(data: bytes, spec: TableSpec, *, is_kept: bool = False) -> Steps:

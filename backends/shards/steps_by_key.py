@@ -5,6 +5,7 @@ and may be added up before anything else happens to them. Distinct keys are foun
 stand in order of their hash, so that a shard, which is a range of hashes, is a slice.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -98,19 +99,25 @@ class Steps:
 
     def slice(self, first: int, stop: int) -> "Steps":
         """The steps of keys first..stop."""
-        ends = np.cumsum(self.counts)
-        begin = int(ends[first - 1]) if first else 0
-        end = int(ends[stop - 1]) if stop else 0
-        return Steps(
-            self.hashes[first:stop],
-            [column.slice(first, stop - first) for column in self.keys],
-            self.counts[first:stop],
-            self.t_ms[begin:end],
-            None if self.is_read is None else self.is_read[begin:end],
-            [column.slice(begin, end - begin) for column in self.order],
-            [slice_field(field, begin, end) for field in self.carried],
-            self.newest_ms,
-        )
+        return self.slices(np.array([first, stop]))[0]
+
+    def slices(self, bounds: Ints) -> list["Steps"]:
+        """The steps of the keys between every two of these, which ascend."""
+        rows = np.concatenate([[0], np.cumsum(self.counts)])[bounds]
+        spans = itertools.pairwise(zip(bounds.tolist(), rows.tolist(), strict=True))
+        return [
+            Steps(
+                self.hashes[first:stop],
+                [column.slice(first, stop - first) for column in self.keys],
+                self.counts[first:stop],
+                self.t_ms[begin:end],
+                None if self.is_read is None else self.is_read[begin:end],
+                [column.slice(begin, end - begin) for column in self.order],
+                [slice_field(field, begin, end) for field in self.carried],
+                self.newest_ms,
+            )
+            for (first, begin), (stop, end) in spans
+        ]
 
     def take(self, keys: Flags) -> "Steps":
         """The steps of some keys."""
@@ -160,8 +167,13 @@ class Steps:
                 begins[1:] |= code[1:] != code[:-1]
         return begins
 
-    def collapsed(self, kind: OperatorKind) -> "Steps":
-        """The same with the rows of one step added up to one row."""
+    def collapsed(self, kind: OperatorKind, *, least: float = 0) -> "Steps":
+        """The same with the rows of one step added up to one row.
+
+        Args:
+            kind: the operator's.
+            least: the share of rows that must go for it; else the rows are left as they are.
+        """
         n = len(self.t_ms)
         if n == 0 or not isinstance(kind, LifeKind) or not kind.combines:
             return self
@@ -169,9 +181,9 @@ class Steps:
         begins = self.begins()
         if isinstance(kind, EmitsRecords):
             begins |= kind.is_emitted(np.zeros(n, bool) if self.is_read is None else self.is_read)
-        if begins.all():
-            return self
         first = np.flatnonzero(begins)
+        if len(first) == n or n - len(first) < least * n:
+            return self
         return replace(
             self,
             counts=np.add.reduceat(begins, starts, dtype=np.int64),

@@ -32,6 +32,12 @@ def test_records_of_one_time_and_kind_are_one_step() -> None:
     assert KIND.result(steps.carried)[0].to_pylist() == [2, 0, 0]
 
 
+def test_few_rows_of_a_step_are_left_as_they_are() -> None:
+    steps = Steps.from_records(SPEC, [pa.array(["a"] * 5)], np.array([5, 5, 6, 7, 8]), {})
+    assert steps.collapsed(KIND, least=0.21) is steps
+    assert steps.collapsed(KIND, least=0.2).t_ms.tolist() == [5, 6, 7, 8]
+
+
 def test_a_write_between_two_reads_of_its_time_stays_a_write() -> None:
     steps = steps_of([5, 5, 5], [True, False, True])
     assert steps.is_read is not None

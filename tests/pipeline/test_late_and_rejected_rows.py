@@ -1,4 +1,4 @@
-"""Rows that change no state, as JSON."""
+"""Rows that change no state: which ones they are, and how they are shown."""
 
 import json
 from datetime import UTC, datetime
@@ -8,11 +8,55 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.pipeline.late_and_rejected_rows import rows_as_json
+from idlestate.backends.files.spark_logs import BatchTimes
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.pipeline.late_and_rejected_rows import RejectCode, late_and_rejected, rows_as_json
+from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.retention.policy import Policy, TimeDomain
 
 LAST_US = 2**63 - 1
 FIRST_US = -(2**63) + 1
 US = pa.timestamp("us", "UTC")
+SPEC = OperatorSpec(
+    uid="clicks",
+    table=TableSpec((("k", pa.string()),), aggregation({"n": "count"}, {"k": pa.string()})),
+    policy=Policy(time=TimeDomain.EVENT),
+    inputs=(("k", pa.string()),),
+    read_when=None,
+    delay_ms=0,
+    max_ahead_ms=100,
+    rejects=False,
+    has_time=True,
+    shards=None,
+    runs=None,
+    token="token",
+)
+WATERMARK_MS, LATEST_MS = 50, 1_100
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "reason"),
+    [
+        (WATERMARK_MS, "late"),
+        (WATERMARK_MS + 1, None),
+        (LATEST_MS, None),
+        (LATEST_MS + 1, "too_far_ahead"),
+        (RejectCode.NULL_TIME, "null_time"),
+        (RejectCode.NULL_KEY, "null_key"),
+    ],
+)
+@pytest.mark.parametrize("others_ms", [[], [60, 70], [60, 10]])
+def test_a_row_is_late_up_to_the_watermark_and_ahead_beyond_the_latest_time(
+    time_ms: int, reason: str | None, others_ms: list[int]
+) -> None:
+    times_ms = np.array([*others_ms, time_ms], dtype=np.int64)
+    found = late_and_rejected(times_ms, SPEC, BatchTimes(3, WATERMARK_MS, LATEST_MS - 100))
+    wanted = {"late": [at for at, each in enumerate(others_ms) if each == 10]}
+    if reason is not None:
+        wanted[reason] = [*wanted.get(reason, []), len(others_ms)]
+    every = {name: rows.tolist() for name, rows in found.items() if len(rows)}
+    assert every == {name: rows for name, rows in wanted.items() if rows}
 
 
 def shown(column: pa.Array) -> list[Any]:
