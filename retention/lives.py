@@ -193,13 +193,13 @@ def _lay_out(
     old_rows = starts[has_old]
     is_old = np.zeros(total, dtype=bool)
     is_old[old_rows] = True
-    source = np.empty(total, dtype=np.int64)
+    source = np.arange(m, m + total) - np.repeat(np.cumsum(has_old), sizes)
     source[old_rows] = np.arange(m)
-    source[~is_old] = np.arange(m, total)
     t_ms = np.concatenate([np.maximum(old.written_at_ms, old.read_at_ms), accesses.t_ms])[source]
-    floor = np.full(len(sizes), NEVER_MS)
-    floor[has_old] = t_ms[old_rows]
-    t_ms = np.maximum(t_ms, np.repeat(floor, sizes))
+    if (t_ms[old_rows] > t_ms[np.minimum(old_rows + 1, total - 1)]).any():
+        floor = np.full(len(sizes), NEVER_MS)
+        floor[has_old] = t_ms[old_rows]
+        t_ms = np.maximum(t_ms, np.repeat(floor, sizes))
     if accesses.is_read is None:
         is_write = np.ones(total, dtype=bool)
         next_write = np.arange(total + 1)
@@ -274,7 +274,8 @@ def _summarise(
     if writes_once:
         cleanup = Lives(created, written, read, armed).cleanup_at_ms(policy)
     is_trackless = ~rows.is_write
-    if len(start) and is_trackless.any():
+    has_reads = bool(is_trackless.any())
+    if len(start) and has_reads:
         counted_ms = _counted_reads(rows, is_start, start, created, cleanup, policy)
         newest = np.maximum.reduceat(counted_ms, start)
         is_touched |= newest != NEVER_MS
@@ -285,7 +286,7 @@ def _summarise(
     found = ends(created, base, cleanup, policy)
     return DividedLives(
         rows.source, start, key, lives, found, is_closed, is_old, is_touched,
-        is_trackless[~rows.is_old],
+        is_trackless[~rows.is_old] if has_reads else is_trackless[len(old) :],
     )  # fmt: skip
 
 

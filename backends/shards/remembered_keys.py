@@ -75,6 +75,9 @@ def remembered(
         if sweep_at_ms is not None:
             stay = ~is_due(_lives(ends.deadline_ms).ends(rule).deadline_ms, sweep_at_ms)
             hashes, ends = hashes[stay], ends.take(stay)
+        if not len(hashes):
+            nothing = Rows.empty(ended.schema)
+            return ended.after(nothing, nothing.hashes, 0, rule, sweep_at_ms, batch_id, merge)
     hashes, ended_at_ms, why = _last_ends(hashes, ends)
     changed = np.union1d(revived, hashes)
     at, _ = ended.look_up(changed, [])

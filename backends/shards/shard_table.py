@@ -251,6 +251,8 @@ class ShardTable:
         self, at: Ints, policy: Policy, merge: MergePolicy, *, is_expire: bool
     ) -> list[Changes]:
         """The changes of lives without a record, at these positions."""
+        if not len(at):
+            return []
         parts = map(self._shown, portions(self.current, at, merge.segment_bytes))
         return [
             Changes(rows, rows.lives.ends(policy), np.full(len(rows), is_expire)) for rows in parts
@@ -327,10 +329,10 @@ class ShardTable:
 
 def _silent_keys(steps: Steps, walk: DividedLives) -> list[pa.Array]:
     """Keys that were read and have no open life."""
-    answered = np.ones(len(steps), dtype=bool)
-    if steps.is_read is not None:
-        answered[:] = False
-        answered[walk.key[walk.is_touched]] = True
+    if steps.is_read is None:
+        return [column.slice(0, 0) for column in steps.keys]
+    answered = np.zeros(len(steps), dtype=bool)
+    answered[walk.key[walk.is_touched]] = True
     return take_keys(steps.keys, np.flatnonzero(~answered))
 
 

@@ -126,6 +126,12 @@ MUTATIONS = [
         "t_ms = t_ms.copy()",
     ),
     Mutation(
+        "only a record before the second of its life is carried forward",
+        RETENTION,
+        "if (t_ms[old_rows] > t_ms[np.minimum(old_rows + 1, total - 1)]).any():",
+        "if (t_ms[old_rows] > t_ms[np.minimum(old_rows + 2, total - 1)]).any():",
+    ),
+    Mutation(
         "time of a key runs back inside a batch",
         RETENTION,
         "if not _descends(accesses):",
