@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.runs.fields import is_valid
-from idlestate.backends.runs.hash_order import order_by_hash
+from idlestate.backends.runs.row_order import order_by_hash
 from idlestate.backends.shards.extremes import order_codes
 
 Ints = npt.NDArray[np.int64]

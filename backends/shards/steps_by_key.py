@@ -16,6 +16,7 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field, join, slice_field, take
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import Distinct, Keys, find_distinct, take_keys
+from idlestate.backends.runs.row_order import order_of
 from idlestate.backends.shards.emitted_rows import EmitsRecords
 from idlestate.backends.shards.extremes import order_keys
 from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
@@ -304,9 +305,10 @@ def _sequence(key: Ints, t_ms: Ints, reads: Flags | None, order: list[pa.Array])
     # One number per row sorts several times faster than several columns, where it fits 63 bits.
     low, high = int(t_ms.min()), int(t_ms.max())
     time_bits = (high - low).bit_length() + 1
-    if int(key.max()).bit_length() + time_bits < 63:
+    bits = int(key.max()).bit_length() + time_bits
+    if bits < 63:
         within = (t_ms - low) << 1
         if reads is not None:
             within |= reads
-        return np.argsort((key << time_bits) | within, kind="stable")
+        return order_of((key << time_bits) | within, bits)
     return np.lexsort((t_ms, key) if reads is None else (reads, t_ms, key))

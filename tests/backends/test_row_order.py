@@ -1,9 +1,9 @@
-"""Rows in order of hash, however hashes are spread and come."""
+"""Rows in order of hash or of a number, however these are spread and come."""
 
 import numpy as np
 import pytest
 
-from idlestate.backends.runs.hash_order import order_by_hash
+from idlestate.backends.runs.row_order import order_by_hash, order_of
 
 RNG = np.random.default_rng(8)
 SPREAD = RNG.integers(-(2**63), 2**63 - 1, 5_000, endpoint=True)
@@ -44,3 +44,16 @@ def test_rows_are_in_order_of_hash_and_those_of_one_hash_as_they_came(
     order, ordered = order_by_hash(hashes)
     assert order.tolist() == in_turn
     assert ordered.tolist() == hashes[in_turn].tolist()
+
+
+@pytest.mark.parametrize("bits", [1, 12, 50, 51, 62])
+@pytest.mark.parametrize("turns", ["as drawn", "two runs", "downwards"])
+def test_numbers_are_in_order_and_equal_ones_as_they_came(bits: int, turns: str) -> None:
+    numbers = RNG.integers(0, 2**bits, 5_000)
+    numbers[::7], numbers[5] = numbers[3], 2**bits - 1
+    if turns == "two runs":
+        numbers = np.concatenate([np.sort(numbers), np.sort(numbers)])
+    if turns == "downwards":
+        numbers = np.sort(numbers)[::-1].copy()
+    in_turn = sorted(range(len(numbers)), key=lambda row: (int(numbers[row]), row))
+    assert order_of(numbers, bits).tolist() == in_turn

@@ -1,8 +1,8 @@
-"""The order of rows by hash.
+"""The order of rows by their hashes, or by other numbers.
 
-Hashes are spread evenly, so their upper bits sort nearly all of them. The row's number takes the
-place of the lower bits: such numbers are sorted as they are, which numpy does several times faster
-than it finds the order of others.
+The row itself takes the lower bits of its number: such numbers are sorted as they are, which numpy
+does several times faster than it finds the order of others. Hashes have no bits to spare, but they
+are spread evenly, so their upper bits sort nearly all of them.
 """
 
 import numpy as np
@@ -17,16 +17,19 @@ _FEW_TIES = 1_000
 are spread evenly have hardly any."""
 
 
+def order_of(numbers: Ints, bits: int) -> Ints:
+    """Positions of numbers of so many bits in ascending order, equal numbers as they came."""
+    if bits + len(numbers).bit_length() > 63 or _has_few_runs(numbers):
+        return np.argsort(numbers, kind="stable")
+    return _sorted_rows(numbers << len(numbers).bit_length())
+
+
 def order_by_hash(hashes: Ints) -> tuple[Ints, Ints]:
     """Positions of rows in order of hash, rows of one hash as they came, and the sorted hashes."""
-    if np.count_nonzero(hashes[1:] < hashes[:-1]) < _FEW_RUNS:
+    if _has_few_runs(hashes):
         return _sorted(hashes)
     row_bits = len(hashes).bit_length()
-    rows = (1 << row_bits) - 1
-    order = hashes & ~rows
-    order |= np.arange(len(hashes))
-    order.sort()
-    order &= rows
+    order = _sorted_rows(hashes >> row_bits << row_bits)
     ordered = hashes[order]
     wrong = np.flatnonzero(ordered[1:] < ordered[:-1])
     if len(wrong) > _FEW_TIES:
@@ -38,6 +41,18 @@ def order_by_hash(hashes: Ints) -> tuple[Ints, Ints]:
         within, ordered[first:stop] = _sorted(ordered[first:stop])
         order[first:stop] = order[first:stop][within]
     return order, ordered
+
+
+def _has_few_runs(numbers: Ints) -> bool:
+    return int(np.count_nonzero(numbers[1:] < numbers[:-1])) < _FEW_RUNS
+
+
+def _sorted_rows(numbers: Ints) -> Ints:
+    """Positions in order of numbers whose lower bits are free for them; overwrites the numbers."""
+    numbers |= np.arange(len(numbers))
+    numbers.sort()
+    numbers &= (1 << len(numbers).bit_length()) - 1
+    return numbers
 
 
 def _sorted(hashes: Ints) -> tuple[Ints, Ints]:
