@@ -1,6 +1,7 @@
 """Rows that change no state: which ones they are, and how they are shown."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,29 +10,14 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.files.spark_logs import BatchTimes
-from idlestate.backends.shards.aggregation import aggregation
-from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.late_and_rejected_rows import RejectCode, late_and_rejected, rows_as_json
-from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.retention.policy import Policy, TimeDomain
+from tests.pipeline.test_pack import SPEC as SUMS
 
 LAST_US = 2**63 - 1
 FIRST_US = -(2**63) + 1
 US = pa.timestamp("us", "UTC")
-SPEC = OperatorSpec(
-    uid="clicks",
-    table=TableSpec((("k", pa.string()),), aggregation({"n": "count"}, {"k": pa.string()})),
-    policy=Policy(time=TimeDomain.EVENT),
-    inputs=(("k", pa.string()),),
-    read_when=None,
-    delay_ms=0,
-    max_ahead_ms=100,
-    rejects=False,
-    has_time=True,
-    shards=None,
-    runs=None,
-    token="token",
-)
+SPEC = replace(SUMS, policy=Policy(time=TimeDomain.EVENT), max_ahead_ms=100)
 WATERMARK_MS, LATEST_MS = 50, 1_100
 
 
