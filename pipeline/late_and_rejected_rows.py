@@ -46,12 +46,12 @@ def late_and_rejected(times_ms: Ints, spec: OperatorSpec, times: BatchTimes) -> 
         spec: the operator.
         times: time and watermark of the batch.
     """
-    found: dict[str, Ints] = {}
     latest_ms = times.time_ms + spec.max_ahead_ms
     first_ms, last_ms = times_ms.min(initial=FOREVER_MS), times_ms.max(initial=NEVER_MS)
     are_in_time = first_ms > times.watermark_ms and last_ms <= latest_ms
     if first_ms > max(RejectCode) and (are_in_time or not spec.is_event_time):
-        return found
+        return {}
+    found: dict[str, Ints] = {}
     is_marked = times_ms <= max(RejectCode)
     for code in RejectCode if is_marked.any() else ():
         found[code.label] = np.flatnonzero(times_ms == code)

@@ -13,8 +13,9 @@ from idlestate.backends.runs.row_layout import HASH_BYTES, Records, RowLayout, T
 from idlestate.backends.runs.segment import SegmentIndex, fence_rows
 from idlestate.backends.runs.sorted_search import between_fences, first_at_least
 
-_HIGHEST_HASH = (1 << 63) - 1
 Flags = npt.NDArray[np.bool_]
+
+_HIGHEST_HASH = (1 << 63) - 1
 _MANY = 32
 """Where one row in so many is looked for, the hashes of all are read."""
 _DENSE = 4

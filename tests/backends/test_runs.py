@@ -263,16 +263,16 @@ def test_no_more_bytes_are_gathered_at_once_than_asked(size):
 
 
 def test_a_sweep_that_reaches_the_first_deadline_closes_its_row_and_no_other_does():
+    def sweeps_per_run():
+        current = player.table.current
+        return [len(run.closed_by(current.sweeps)) for run in current.runs]
+
     player = Player()
     player.play(["a"], 0, SHORT, None)
     player.play(["b"], 5, SHORT, 9)
-    assert [
-        len(run.closed_by(player.table.current.sweeps)) for run in player.table.current.runs
-    ] == [0, 0]
+    assert sweeps_per_run() == [0, 0]
     player.play(["c"], 6, SHORT, 10)
-    assert [
-        len(run.closed_by(player.table.current.sweeps)) for run in player.table.current.runs
-    ] == [1, 0, 0]
+    assert sweeps_per_run() == [1, 0, 0]
     assert player.expired == ["a"]
 
 
