@@ -89,26 +89,31 @@ class Distinct:
 
 def find_distinct(hashes: Ints, keys: Keys) -> Distinct:
     """Find the distinct keys among rows."""
+    came_in_order = bool((hashes[1:] >= hashes[:-1]).all())
+    order, ordered = (np.arange(len(hashes)), hashes) if came_in_order else order_by_hash(hashes)
     begins = np.ones(len(hashes), dtype=bool)
-    if (hashes[1:] >= hashes[:-1]).all():  # rows came in order: none needs gathering
-        order, ordered = np.arange(len(hashes)), hashes
-    else:
-        order, ordered = order_by_hash(hashes)
     begins[1:] = ordered[1:] != ordered[:-1]
-    distinct = Distinct(order, begins)
-    if _have_one_key_each(distinct, keys):
-        return distinct
+    by_hash = Distinct(order, begins)
+    have_one_key = _neighbours_have_one_key if came_in_order else _have_one_key
+    if begins.all() or have_one_key(by_hash, keys):
+        return by_hash
     return _distinct_of_equal_hashes(hashes, keys)
 
 
-def _have_one_key_each(hashes: Distinct, keys: Keys) -> bool:
-    """Whether each row has the key of the first row with its hash."""
-    others = np.flatnonzero(~hashes.begins)
-    if 2 * len(others) < len(hashes.order):
-        before = take_keys(keys, hashes.order[others - 1])
-        return bool(are_equal(take_keys(keys, hashes.order[others]), before).all())
+def _neighbours_have_one_key(by_hash: Distinct, keys: Keys) -> bool:
+    """Whether rows with one hash have one key, where rows came in order: none is gathered."""
+    after, before = [c.slice(1) for c in keys], [c.slice(0, len(c) - 1) for c in keys]
+    return bool((are_equal(after, before) | by_hash.begins[1:]).all())
+
+
+def _have_one_key(by_hash: Distinct, keys: Keys) -> bool:
+    """Whether rows with one hash have one key, in whatever order rows came."""
+    others = np.flatnonzero(~by_hash.begins)
+    if 2 * len(others) < len(by_hash.order):
+        before = take_keys(keys, by_hash.order[others - 1])
+        return bool(are_equal(take_keys(keys, by_hash.order[others]), before).all())
     # Most rows: all of them, where they are, need no gathering.
-    return bool(are_equal(keys, take_keys(keys, hashes.first[hashes.key])).all())
+    return bool(are_equal(keys, take_keys(keys, by_hash.first[by_hash.key])).all())
 
 
 def _distinct_of_equal_hashes(hashes: Ints, keys: Keys) -> Distinct:

@@ -232,8 +232,14 @@ MUTATIONS = [
     Mutation(
         "hash collisions not compared in a batch",
         BACKENDS,
-        "    if _have_one_key_each(distinct, keys):\n",
+        "    if begins.all() or have_one_key(by_hash, keys):\n",
         "    if True:\n",
+    ),
+    Mutation(
+        "hash collisions not compared where rows came in order",
+        BACKENDS,
+        "    return bool((are_equal(after, before) | by_hash.begins[1:]).all())\n",
+        "    return True\n",
     ),
     Mutation(
         "only the first of equal hashes looked at",
