@@ -71,7 +71,7 @@ def _added_up(
     whole = [*keys, pa.array(ends_ms * 1000).view(TIMESTAMP)]
     hashes = hash_after(hashes, whole)
     distinct = find_distinct(hashes, whole)
-    counts = np.bincount(distinct.key)
+    counts = distinct.counts
     starts = np.cumsum(counts) - counts
     steps = Steps(
         hashes[distinct.first],
