@@ -1,8 +1,8 @@
 """The order of rows by their hashes, or by other numbers.
 
-The row itself takes the lower bits of its number: such numbers are sorted as they are, which numpy
-does several times faster than it finds the order of others. Hashes have no bits to spare, but they
-are spread evenly, so their upper bits sort nearly all of them.
+Each row's position is put into the lower bits of its number, and the numbers are sorted as they
+are: numpy does that several times faster than it finds their order. Hashes have no bits to spare,
+but they are spread evenly, so their upper bits sort nearly all of them.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ are spread evenly have hardly any."""
 
 
 def order_of(numbers: Ints, bits: int) -> Ints:
-    """Positions of numbers of so many bits in ascending order, equal numbers as they came."""
+    """Positions of numbers from 0 below 2**bits in ascending order, equal numbers as they came."""
     if bits + len(numbers).bit_length() > 63 or _has_few_runs(numbers):
         return np.argsort(numbers, kind="stable")
     return _sorted_rows(numbers << len(numbers).bit_length())

@@ -115,7 +115,8 @@ class Run:
         Args:
             hashes, keys: the keys looked for, in order of hash. Without key columns the hash alone
                 is the key.
-            at_keys: where in the columns the keys of these hashes are; None: they are all of them.
+            at_keys: where in the columns the keys of these hashes are; None: the columns hold just
+                these keys, in this order.
         """
         found = np.full(len(hashes), -1)
         pending = np.arange(len(hashes))
@@ -243,7 +244,7 @@ class Run:
 
     @cached_property
     def _first_end_ms(self) -> int:
-        """The first deadline of a row as stored, under the policy of the index."""
+        """The first deadline as stored, under the index's policy; else `FOREVER_MS`."""
         segments = self.stored.segments
         return min((each.base_ms for each in segments if each.due_rows), default=FOREVER_MS)
 

@@ -1,9 +1,9 @@
 """The rows of a shard as runs, oldest to newest: a log-structured table.
 
 A batch adds one run of what it touched, or writes it together with older runs it takes in
-(`backends.merge`); nothing that stands is changed. A key is looked for from the newest run to the
+(`compaction`); nothing that stands is changed. A key is looked for from the newest run to the
 oldest and the first row found counts. Which rows ended is remembered as sweeps, not written
-(`backends.sweeps`).
+(`sweeps`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence

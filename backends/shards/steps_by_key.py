@@ -103,7 +103,7 @@ class Steps:
         return self.slices(np.array([first, stop]))[0]
 
     def slices(self, bounds: Ints) -> list["Steps"]:
-        """The steps of the keys between every two of these, which ascend."""
+        """The steps of the keys between each bound and the next; bounds ascend."""
         rows = np.concatenate([[0], np.cumsum(self.counts)])[bounds]
         spans = itertools.pairwise(zip(bounds.tolist(), rows.tolist(), strict=True))
         return [
@@ -173,7 +173,7 @@ class Steps:
 
         Args:
             kind: the operator's.
-            least: the share of rows that must go for it; else the rows are left as they are.
+            least: at least this share of rows must be saved; else the rows are left as they are.
         """
         n = len(self.t_ms)
         if n == 0 or not isinstance(kind, LifeKind) or not kind.combines:

@@ -292,7 +292,7 @@ def test_next_end_is_never_late():
 
 @pytest.mark.parametrize("policy", [SHORT, OFF])
 @pytest.mark.parametrize("with_filter", [False, True])
-def test_who_wrote_a_run_knows_of_it_what_a_reader_reads(policy, with_filter):
+def test_the_writer_of_a_run_knows_of_it_what_a_reader_reads(policy, with_filter):
     names = [f"key {at}" for at in range(5_000)]
     rows = ShardTable.empty(SPEC).apply(steps(names, 0), policy, None, 0, APART).current.fresh
     extras = extras_of(rows, SPEC.schema)
