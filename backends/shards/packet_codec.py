@@ -28,11 +28,17 @@ from idlestate.retention.rules import NEVER_MS
 _VERSION = b"4"
 _VERSION_KEY = b"idlestate.packet"
 _FIRST_KEY, _NEWEST_KEY = b"idlestate.first_ms", b"idlestate.newest_ms"
+_MOST_BYTES = 2**31 - 1
+"""So much a binary column holds; a large binary column has no such limit."""
 _NARROW = {"i": (np.int8, np.int16, np.int32), "u": (np.uint8, np.uint16, np.uint32)}
 
 
 class PacketError(RefusedError, ValueError):
     """A packet of another version of idlestate: run driver and executors on the same version."""
+
+
+class PacketsTooLargeError(RefusedError, ValueError):
+    """The rows of one task do not fit into its packets: have fewer rows read in a batch."""
 
 
 class KeptPacketError(DamagedStateError, ValueError):
@@ -54,14 +60,24 @@ def encode_packets(
         parts: what each holds.
         kind: the column's type: binary, or large binary.
         ids: those of the carried columns, of packets that are kept.
+
+    Raises:
+        PacketsTooLargeError: they do not fit into such a column.
     """
     sink = pa.BufferOutputStream()
     ends = [0]
     for part in parts:
         _write(part, ids, sink)
         ends.append(sink.tell())
-    width = np.int64 if pa.types.is_large_binary(kind) else np.int32
-    offsets = pa.py_buffer(np.array(ends, dtype=width))
+    is_large = pa.types.is_large_binary(kind)
+    if ends[-1] > _MOST_BYTES and not is_large:
+        raise PacketsTooLargeError(
+            f"the rows of one task take {ends[-1]:,} bytes, and a task can hand over "
+            f"{_MOST_BYTES:,}: limit what the source reads in a batch (maxFilesPerTrigger or "
+            "maxBytesPerTrigger for files, maxOffsetsPerTrigger for Kafka), or divide the input "
+            "into more partitions"
+        )
+    offsets = pa.py_buffer(np.array(ends, dtype=np.int64 if is_large else np.int32))
     return pa.Array.from_buffers(kind, len(ends) - 1, [None, offsets, sink.getvalue()])
 
 

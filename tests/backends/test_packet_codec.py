@@ -8,7 +8,13 @@ from idlestate.backends.runs.fields import to_arrow
 from idlestate.backends.shards import packet_codec
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.as_of import as_of
-from idlestate.backends.shards.packet_codec import PacketError, decode_packet, encode_packet
+from idlestate.backends.shards.packet_codec import (
+    PacketError,
+    PacketsTooLargeError,
+    decode_packet,
+    encode_packet,
+    encode_packets,
+)
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 
@@ -55,6 +61,19 @@ def test_a_packet_of_a_task_with_another_version_is_refused_as_such(
     monkeypatch.setattr(packet_codec, "_VERSION", b"next")
     with pytest.raises(PacketError, match="the same version of idlestate on the driver"):
         decode_packet(packet, COUNTS)
+
+
+def test_packets_that_do_not_fit_into_a_binary_column_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = [Steps.empty(COUNTS)] * 2
+    size = len(encode_packet(parts[0]))
+    monkeypatch.setattr(packet_codec, "_MOST_BYTES", 2 * size)
+    assert len(encode_packets(parts, pa.binary())) == 2
+    monkeypatch.setattr(packet_codec, "_MOST_BYTES", 2 * size - 1)
+    with pytest.raises(PacketsTooLargeError, match="limit what the source reads in a batch"):
+        encode_packets(parts, pa.binary())
+    assert len(encode_packets(parts, pa.large_binary())) == 2
 
 
 def test_columns_of_the_other_input_take_no_bytes() -> None:
