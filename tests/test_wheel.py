@@ -98,7 +98,6 @@ def pyright(folder: Path, file: str, *, fails: bool = False) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("file", [JOB, FUNCTIONS])
 def test_mypy_accepts_a_job(folder: Path, file: str) -> None:
     assert "no issues found" in mypy(folder, file)

@@ -116,7 +116,6 @@ def test_older_batches_are_read_as_they_were(query: Query) -> None:
     assert query.states(batch_id=query.first + 1) == NEW
 
 
-@pytest.mark.long
 def test_a_rollback_over_the_change_takes_it_back(query: Query, spark: SparkSession) -> None:
     query.feed.add(SECOND)
     query.run(changed=True)
