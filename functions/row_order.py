@@ -6,7 +6,7 @@ import numpy as np
 
 from idlestate.backends.runs.fields import take, to_arrow
 from idlestate.backends.runs.keys import take_keys
-from idlestate.backends.shards.extremes import order_keys
+from idlestate.backends.runs.value_order import order_keys
 from idlestate.backends.shards.steps_by_key import Steps
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from idlestate.backends.runs.fields import is_valid
 from idlestate.backends.runs.row_order import order_by_hash
-from idlestate.backends.shards.extremes import order_codes
+from idlestate.backends.runs.value_order import order_codes
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, is_valid
-from idlestate.backends.shards.extremes import order_codes, order_keys
+from idlestate.backends.runs.value_order import order_codes, order_keys
 from idlestate.backends.shards.packed_lists import ItemPart, PackedLists
 
 Ints = npt.NDArray[np.int64]

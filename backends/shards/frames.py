@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, take, to_arrow
-from idlestate.backends.shards.extremes import order_keys
+from idlestate.backends.runs.value_order import order_keys
 from idlestate.retention.lives import DividedLives
 
 Ints = npt.NDArray[np.int64]

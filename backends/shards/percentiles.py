@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, is_valid
-from idlestate.backends.shards.extremes import order_codes
+from idlestate.backends.runs.value_order import order_codes
 from idlestate.backends.shards.packed_lists import ItemPart, PackedLists
 
 Ints = npt.NDArray[np.int64]

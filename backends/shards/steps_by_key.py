@@ -17,8 +17,8 @@ from idlestate.backends.runs.fields import Field, join, slice_field, take
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.keys import Distinct, Keys, find_distinct, take_keys
 from idlestate.backends.runs.row_order import order_of
+from idlestate.backends.runs.value_order import order_keys
 from idlestate.backends.shards.emitted_rows import EmitsRecords
-from idlestate.backends.shards.extremes import order_keys
 from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.rules import NEVER_MS
