@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -189,8 +190,11 @@ def test_commands_run_from_top_to_bottom(
     shop: Path, run_here: Callable[[list[str], Path], str]
 ) -> None:
     """In one test, because later commands look at what earlier ones left."""
+    shutil.rmtree(shop / "build" / "clicks")
     for command in IDLESTATE:
         said = (run_here if STARTS_SPARK & {*command} else run_apart)(command, shop)
+        if command[1] == "generate":
+            assert {*COLUMNS} <= {*ds.dataset(shop / "build" / "clicks").schema.names}
         if command[1] == "run":
             assert re.search(r"^ +expired +1 life \(1 idle\)$", said, re.M), said
             assert rows_in(shop / "out" / "expired") == [EXPIRED]
