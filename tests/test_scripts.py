@@ -165,7 +165,7 @@ def test_ci_fails_without_real_data(checkout: Path) -> None:
 def test_ci_fails_when_the_named_folder_is_not_there(checkout: Path, tmp_path: Path) -> None:
     done = run_ci(checkout, tmp_path / "nowhere")
     assert done.returncode == 1
-    assert "nowhere is no folder" in done.stderr
+    assert "nowhere is not a folder" in done.stderr
 
 
 def test_ci_prefers_the_named_folder_over_the_one_beside(checkout: Path, tmp_path: Path) -> None:
