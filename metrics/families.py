@@ -223,7 +223,7 @@ FORECAST: Final = Name(
 FORECAST_FLOOR: Final = Name(
     f"{PREFIX}forecast_live_keys_floor",
     MetricKind.GAUGE,
-    "Keys in state whose deadline is later than in 1h or 24h: so many stay, whatever comes in.",
+    "Keys in state whose deadline is later than in 1h or 24h. At least this many keys remain.",
     (OPERATOR, HORIZON),
 )
 CONFIG_RELOADS: Final = Name(

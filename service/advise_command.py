@@ -18,8 +18,10 @@ FAILED, USAGE = 1, 2
 
 @click.command()
 @click.argument("data")
-@click.option("--key", multiple=True, required=True, help="Key column. Repeat it for several.")
-@click.option("--event-time", required=True, help="Column of event times.")
+@click.option(
+    "--key", multiple=True, required=True, help="Key column. Repeat the option for several."
+)
+@click.option("--event-time", required=True, help="Event-time column.")
 @click.option(
     "--window",
     "windows",
@@ -29,17 +31,18 @@ FAILED, USAGE = 1, 2
     "Default: common windows up to the span of the log.",
 )
 @click.option(
-    "--key-budget", type=click.IntRange(1), help="Find the longest window for so many keys."
+    "--key-budget",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Largest window that keeps at most N keys.",
 )
 @click.option(
     "--batches",
     metavar="ROWS|DURATION",
-    help="Also count what a job holds after each batch of so many rows (250000), or of so much "
-    "event time (5m).",
+    help="Also count the keys that a job holds after each batch: every N rows (250000) or every "
+    "DURATION of event time (5m).",
 )
-@click.option(
-    "--delay", metavar="DURATION", default="0s", help="How far that job lets events lag behind."
-)
+@click.option("--delay", metavar="DURATION", default="0s", help="Watermark delay of that job.")
 @click.option(
     "--bytes-per-key",
     type=click.FloatRange(min=0, min_open=True),
