@@ -33,27 +33,29 @@ def check_cuts(
     runs: int = 50,
     **arguments: Any,
 ) -> None:
-    """Divide records into batches in many ways, and compare what comes out.
+    """Divide records into batches in many ways, and compare the results.
 
-    Each run feeds the records to a new operator, in the given order. They are cut at other places
-    in each run, and a function starts anew before each batch, as after a restart. Compared are the
-    rows and the lives that are open in the end; of the updates of one life only the last one, of
-    those of sessions none. A function in both forms (`BatchedProcessFunction`) is called in each of
-    them, and all must agree. No JVM is started.
+    Each run feeds the records to a new operator, in the given order. Each run divides them at
+    different places, and a function is created again before each batch, as after a restart. The
+    output rows and the lives that are open at the end are compared. Of the updates of a life, only
+    the last one is compared; updates of sessions are ignored. A function in both forms
+    (`BatchedProcessFunction`) is called in each form, and all results must be equal. No JVM is
+    started.
 
     Args:
         subject: a pipeline of a configuration file, as the file's path; a function of `process` or
-            `co_process`; a `FunctionHarness`, `CoFunctionHarness` or `RetainHarness` that has seen
-            nothing; or what returns a new one.
-        records: as for `batch`. Of a pipeline or function with two inputs they are pairs of the
+            `co_process`; an unused `FunctionHarness`, `CoFunctionHarness` or `RetainHarness`; or a
+            function that returns a new one.
+        records: as for `batch`. For a pipeline or function with two inputs, they are pairs of the
             input's name and a row.
         uid: which pipeline, if the file has several.
-        runs: how many divisions are tried, besides one batch and a batch for each record.
-        arguments: with a function those of its harness, such as `key`, `output` and `event_time`.
-            Without `schema` (`left` and `right`), types of columns are those of the records.
+        runs: the number of divisions to try, besides one batch and one batch per record.
+        arguments: for a function, the arguments of its harness, such as `key`, `output` and
+            `event_time`. Without `schema` (`left` and `right`), columns have the types of the
+            records.
 
     Raises:
-        AssertionError: results differ; the text has the fewest records for which they do.
+        AssertionError: results differ; the text shows a smallest set of records for which they do.
         RefusedError: a record is late in some divisions, which changes results by itself; or the
             subject cannot be used.
         ConfigError: the file is invalid.

@@ -20,8 +20,8 @@ from idlestate.timers.clock import FakeClock
 class CoFunctionHarness(TwoInputHarness, HarnessOfForms[Pairs]):
     """One `co_process` operator, fed batch by batch.
 
-    Its rows are those of a query on the same batches. As in Spark, the watermark of a batch comes
-    from the batches before it, and is that of the input that is further behind.
+    It emits the same rows as a query on the same batches. As in Spark, the watermark of a batch
+    comes from the batches before it, and is the lower one of the two inputs.
 
     Args:
         left, right: the columns of the inputs and their Arrow types; timestamps are
@@ -32,8 +32,8 @@ class CoFunctionHarness(TwoInputHarness, HarnessOfForms[Pairs]):
         clock: as for `RetainHarness`.
 
     Raises:
-        RefusedError: schemas or arguments do not fit; the text says what to write.
-        ConfigError: the policy file is wrong.
+        RefusedError: schemas or arguments are not valid; the text says how to fix it.
+        ConfigError: the policy file is invalid.
     """
 
     def __init__(

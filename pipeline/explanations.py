@@ -1,4 +1,4 @@
-"""`idlestate.explain`: why a key is in the state of a query or a sidecar, or no longer."""
+"""`idlestate.explain`: why a key is in the state of a query or a sidecar, or has left it."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -42,7 +42,7 @@ def explain(
     spark: "SparkSession | None" = None,
     clock: Clock | None = None,
 ) -> Explanation:
-    """Explain why a key is in state, or no longer. This does not extend the key's life.
+    """Explain why a key is in state, or has left it. This does not extend the key's life.
 
     Args:
         key: the values of the key columns, by name or in their order; text is converted.

@@ -1,15 +1,16 @@
-"""Sinks: one query's changelog written to a folder for updates, one for ends, one for rejects.
+"""Sinks: write one query's changelog to separate folders for updates, expired rows and rejects.
 
     query = changes.writeStream.foreachBatch(FolderSinks(results="out/results",
                                                          expired="out/expired")).start()
 
 Spark writes a batch once, to a staging folder with one part per kind of change. The parts are then
-moved into place as `<folder>/batch_id=<N>/`. What `over` and `process` emit is no changelog: their
-rows are results. Only rejects have the column `rejected`: in the staging folder, its content
+moved into place as `<folder>/batch_id=<N>/`. The output of `over` and `process` is not a changelog:
+all of its rows are results. Only rejects have the column `rejected`: in the staging folder, its content
 follows the reason, and is then split off.
 
-A batch that runs again after a crash has the same rows. So the folders that it has written stay, as
-other queries may have read them, and the rest follows. After a rollback, it replaces its folders.
+A batch that runs again after a crash has the same rows. So the folders that it has already written
+stay, because other queries may have read them, and only the missing ones are written. After a
+rollback, a batch replaces its folders.
 Each sink's folder has the id of the query that owns it (`_idlestate.json`, which readers skip), and
 each folder of a batch the number of rollbacks before it (`_rollbacks`).
 """
@@ -42,7 +43,7 @@ class FolderSinks:
     """Writes batches of a changelog to folders; pass it to `foreachBatch`.
 
     Attributes:
-        results: folder of `update` rows, or of all rows that are not of a changelog.
+        results: folder of `update` rows, or of all rows if the output is not a changelog.
         expired: folder of `expire` rows; None drops them.
         rejects: folder of `reject` rows; None drops them.
         format: parquet, json or csv.
@@ -80,7 +81,7 @@ class FolderSinks:
             raise marked(error) from error
 
     def check_writable(self, spark: SparkSession) -> None:
-        """Create the folders, and write a file to each that is removed again.
+        """Create the folders, and test that each is writable with a temporary file.
 
         `foreachBatch` does so in a session in which an operator was called: from a batch, an error
         would come inside Spark's own.

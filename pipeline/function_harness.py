@@ -20,7 +20,7 @@ from idlestate.timers.clock import FakeClock
 class FunctionHarness(HarnessOfForms[Rows]):
     """One `process` operator, fed batch by batch.
 
-    Its rows are those of a query on the same batches. As in Spark, the watermark of a batch comes
+    It emits the same rows as a query on the same batches. As in Spark, the watermark of a batch comes
     from the batches before it. `lives()` has a column per state, and `timers`.
 
     Args:
@@ -32,8 +32,8 @@ class FunctionHarness(HarnessOfForms[Rows]):
         clock: as for `RetainHarness`.
 
     Raises:
-        RefusedError: schema or arguments do not fit; the text says what to write.
-        ConfigError: the policy file is wrong.
+        RefusedError: schema or arguments are not valid; the text says how to fix it.
+        ConfigError: the policy file is invalid.
     """
 
     def __init__(

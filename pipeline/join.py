@@ -80,11 +80,11 @@ def join(
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column of the left input, a timestamp.
         right_time: the event-time column of the right input; default: the same name.
-        how: `inner`; `left`, `right` or `full` to emit also the rows of that input or of both that
-            have no match, with nulls; `semi` or `anti` to emit only left rows, with or without a
+        how: `inner`; `left`, `right` or `full` to also emit rows of that input or of both without a
+            match, with nulls; `semi` or `anti` to emit only left rows, with or without a
             match.
         between: the smallest and the largest time from a left row to a matching right row, both
-            included, in whole milliseconds. With `("-30m", "1h")`, right rows from 30 minutes
+            inclusive, in whole milliseconds. With `("-30m", "1h")`, right rows from 30 minutes
             before to one hour after the left row match. None: a regular join.
         policy: the name of a policy in `config`, or a `Policy`: how long left rows are kept. Each
             row is one write, at its time; matches do not extend its life. None uses the policy that
@@ -99,8 +99,8 @@ def join(
             the watermark, are late. Default: forever.
         rejects: whether to emit late and rejected rows of both inputs, with nulls in the columns
             of the join, and the columns `reason`, `input` and `rejected`.
-        malformed: a column that is not null in rows that the source could not parse; one input or
-            both have it. It is not emitted.
+        malformed: a column that is not null in rows that the source could not parse. One or both
+            inputs may have it. It is not emitted.
         max_ahead, min_event_time, null_key, shards: as for `retain`, for both inputs.
         backend, sidecar, runs: as for `retain`.
 

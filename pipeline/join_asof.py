@@ -59,8 +59,8 @@ def join_asof(
     Both inputs are streams, or both are batch DataFrames. A version is a write of its key, and a
     probe is a read. A probe finds a version only if, by the policy, the life of its key is open at
     the probe's time. Rows of both inputs wait until the watermark reaches them, and then count in
-    order of event time, versions before probes of the same time. The watermark is that of the input
-    that is further behind.
+    order of event time, versions before probes of the same time. The watermark is the lower one of
+    the two inputs.
 
     Args:
         probes: the rows to join, with columns of simple types and without a watermark.
@@ -71,8 +71,8 @@ def join_asof(
         event_time: the event-time column of the probes, a timestamp.
         version_time: the event-time column of the versions; default: the same name.
         how: `inner`, or `left` to emit probes without a version too.
-        columns: columns of the versions to emit; default: all but the keys. Probe columns must have
-            other names.
+        columns: columns of the versions to emit; default: all except the keys. Probe columns must
+            have different names.
         delay: how late probes may arrive: text such as `10m` or `1h30m`, or a timedelta.
         version_delay: how late versions may arrive; default: `delay`.
         idle_after: how long an input without rows holds the watermark back: one duration for both
@@ -84,8 +84,8 @@ def join_asof(
         config: the policy file.
         order: columns among `columns` that order versions of the same key and event time. The last
             one counts; if several are equal, the largest by all columns.
-        malformed: a column that is not null in rows that the source could not parse; one input or
-            both have it. It is not emitted.
+        malformed: a column that is not null in rows that the source could not parse. One or both
+            inputs may have it. It is not emitted.
         null_key: `keep` treats rows with a null key as an inner or left join in SQL does; `reject`
             rejects them.
         rejects: whether to emit late and rejected rows of both inputs, with nulls in the columns

@@ -1,4 +1,4 @@
-"""`over`: each row with aggregates of its key up to its time."""
+"""`over`: each row with aggregates of its key's rows up to its time."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,7 +42,7 @@ def over(
     sidecar: str | Address | None = None,
     runs: str | None = None,
 ) -> DataFrame:
-    """Emit each row with aggregates of the rows of its key so far.
+    """Emit each row with aggregates of its key's rows so far.
 
     This is `OVER (PARTITION BY key ORDER BY event_time)` of SQL, for streams and batch DataFrames.
     Rows with the same event time and equal `order` columns count together. `rows` and `range` limit
@@ -57,13 +57,13 @@ def over(
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column, a timestamp.
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
-        rows: count only this many rows, the row itself included, like `ROWS BETWEEN rows - 1
+        rows: count only this many rows, including the row itself, like `ROWS BETWEEN rows - 1
             PRECEDING AND CURRENT ROW`; 1 to 100,000. Rows with the same time are ordered by their
             `order` columns, then by all their values. `unbounded`: all rows of the life up to the
             row, in the same order.
         range: count only rows that are at most this long before the row, like `RANGE BETWEEN
             INTERVAL ... PRECEDING AND CURRENT ROW`: text such as `10m` or `1h30m`, or a timedelta.
-            Rows with the same time count together, whatever their `order` columns.
+            Rows with the same time count together, regardless of their `order` columns.
         order: columns that order rows of the same key and event time.
         malformed: as for `retain`; this column is not emitted.
         null_key, shards, backend, sidecar, runs: as for `retain`.

@@ -2,8 +2,8 @@
 
 The policy is added to the checkpoint's journal with a batch time some seconds ahead, from which it
 applies. Tasks read the journal, never a configuration file. A task of a batch planned before that
-time uses the old policy, a task of a later batch finds the new one in the journal, and a retry or a
-replay decides like the first attempt.
+time uses the old policy, and a task of a later batch finds the new one in the journal. A retry or a
+replay uses the same policy as the first attempt.
 """
 
 from pathlib import Path
@@ -46,8 +46,8 @@ def reload(
             selectors of `config` assign to this uid.
         config: the policy file.
         sidecar: the address of the operator's sidecar, if it changed since the last start.
-        right_policy: of a join the policy of right rows; None: with `policy` the same, else that
-            of the operator's pipeline in `config`.
+        right_policy: for a join, the policy of right rows. None: `policy` if it is passed, else
+            the policy of the operator's pipeline in `config`.
 
     Returns:
         The version, its policy, and the batch time (ms) from which it applies. If the current or
@@ -89,7 +89,7 @@ def change_policy(
         clock: the driver's.
         delay_ms: how far ahead of now it takes effect; 0 only while no batch is being planned.
         address: the operator's sidecar; None: the one in the checkpoint.
-        right: of a join the policy of right rows; None: as `policy`.
+        right: for a join, the policy of right rows; None: the same as `policy`.
 
     Raises:
         RefusedError: there is no such operator, it has windows, the policy uses another time domain

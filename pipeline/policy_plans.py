@@ -54,7 +54,7 @@ def plan(
         policy: a configuration file with a policy for each operator, or a `Policy` for all.
         checkpoint: the checkpoint of a query, which may be running.
         uid: the operator; None for all operators that have a policy in the file.
-        right_policy: of a join the policy of right rows; None: that of the file, else `policy`.
+        right_policy: for a join, the policy of right rows; None: the one in the file, else `policy`.
         sidecar: the address of a sidecar; with a checkpoint, the current address.
         spark: a session, needed only if another version of idlestate wrote the checkpoint.
         clock: default: the system's.
@@ -109,7 +109,7 @@ def plan_for(
 
     Args:
         checkpoint, uid, policy, now_ms, address, spark: as in `plan`.
-        right: of a join the new policy of right rows; None: as `policy`.
+        right: for a join, the new policy of right rows; None: the same as `policy`.
 
     Raises:
         RefusedError: see `plan`.
@@ -163,7 +163,7 @@ def refuse_shrink(
         policy: the new policy.
         now_ms: the driver's time.
         address: see `plan`.
-        right: of a join the new policy of right rows.
+        right: for a join, the new policy of right rows.
 
     Raises:
         RefusedError: with the figures; or these cannot be computed.

@@ -1,4 +1,4 @@
-"""Reads state: the lives that are open after a batch, as a DataFrame."""
+"""Reads state: the open lives after a batch, as a DataFrame."""
 
 from collections.abc import Iterator
 
@@ -56,7 +56,7 @@ def read_state(
 
     Returns:
         Key columns, aggregates, `created_at`, `written_at`, `read_at`, `armed_at`,
-        `last_access`, `cleanup_at`, `deadline`, `reason`. Of a `join`, the rows that may still
+        `last_access`, `cleanup_at`, `deadline`, `reason`. For a `join`, the rows that may still
         match: key columns, `join_side` (`left` or `right`), the columns of both inputs,
         `created_at` and `deadline`.
 

@@ -1,4 +1,4 @@
-"""`retain`: aggregates of each key, kept by a retention policy."""
+"""`retain`: aggregates per key, with expiry by a retention policy."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -76,8 +76,8 @@ def retain(
         shards: number of shards of a new checkpoint, fixed from then on; default: four per state
             partition.
         backend: state placement: `spark`, in the query's checkpoint, or `rocksdb` or `heap`, in a
-            sidecar. From a sidecar, expire rows come with a later batch than the one they
-            belong to.
+            sidecar. With a sidecar, expire rows come in a later batch than the one that
+            closed the life.
         sidecar: the sidecar's address, `unix:PATH` or `HOST:PORT`; by default, the driver starts
             a sidecar in the checkpoint's folder.
         runs: location of the state files, a path or URL (`s3://bucket/folder`) that driver and
@@ -85,8 +85,8 @@ def retain(
         renamed: new to old names of aggregates; a renamed aggregate keeps the state under its old
             name. Entries may stay after they have taken effect.
         window: aggregate per key and window of event time: `tumbling("10m")`,
-            `hopping("10m", "1m")`, `cumulate("1h", "1m")` or `session("30m")`. The window takes
-            the place of the policy: its expire row is its final result. Fixed by the first start.
+            `hopping("10m", "1m")`, `cumulate("1h", "1m")` or `session("30m")`. The window
+            replaces the policy: its expire row is its final result. Fixed by the first start.
         fire_after: emit the first `update` row of a window when the newest event is this long past
             its end, at most `delay`; default: an update per batch that changes the window.
         in_order: whether rows wait until the watermark reaches them and then count in order of
@@ -95,7 +95,7 @@ def retain(
             Default: True for `session`, else False.
 
     Returns:
-        Key columns, of windows `window_start` and `window_end`, aggregates, `change`,
+        Key columns, with windows `window_start` and `window_end`, aggregates, `change`,
         `created_at`, `last_access`, `expired_at`, `reason`, `batch_id`, and with `rejects` the
         column `rejected`.
 

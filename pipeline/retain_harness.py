@@ -139,8 +139,8 @@ class OperatorHarness(Generic[Given]):
         after the watermark has moved. In processing time it does nothing: Spark runs no such batch.
 
         Args:
-            rows: as dicts, in which missing columns are null, or as an Arrow table; of two inputs
-                as pairs of `left` or `right` and a dict.
+            rows: dicts, in which missing columns are null, or an Arrow table; for two inputs,
+                pairs of `left` or `right` and a dict.
 
         Raises:
             RefusedError: rows do not fit the schema, or a sum overflows its type.
@@ -191,8 +191,10 @@ class OperatorHarness(Generic[Given]):
         return total(counts).highest_ms - self._spec.delay_ms - 1
 
     def finish(self) -> list[dict[str, Any]]:
-        """The change rows of the end of bounded input: of a batch without rows, and with `in_order`
-        of one more, in which the watermark is the highest event time.
+        """End bounded input; return the change rows.
+
+        This runs a batch without rows. With `in_order`, it runs another one, in which the watermark
+        is the highest event time.
         """
         nothing = [each.table([]) for each in self._inputs]
         rows = self._take(nothing)
@@ -216,13 +218,13 @@ class OperatorHarness(Generic[Given]):
         return other
 
     def restart(self) -> None:
-        """Go on as a query does after a restart: a function keeps nothing but its states."""
+        """Continue as a query does after a restart: a function keeps only its states."""
         if self._bind is not None:
             self._inputs = [replace(each, spec=self._bind(each.spec)) for each in self._inputs]
 
     @property
     def key_names(self) -> list[str]:
-        """The columns that tell keys apart in output rows."""
+        """The columns that identify keys in output rows."""
         return [name for name, _ in self._spec.table.shown_keys]
 
     @property
@@ -233,7 +235,7 @@ class OperatorHarness(Generic[Given]):
 
     @property
     def late_rows(self) -> int:
-        """Rows that were late so far."""
+        """The number of late rows so far."""
         return self._record.rows.late
 
     def lives(self) -> list[dict[str, Any]]:
@@ -252,8 +254,8 @@ class OperatorHarness(Generic[Given]):
 class RetainHarness(OperatorHarness[Rows]):
     """One `retain` operator, fed batch by batch.
 
-    Its change rows equal those of a query on the same batches. As in Spark, the watermark of a
-    batch follows from the batches before it.
+    It emits the same change rows as a query on the same batches. As in Spark, the watermark of a
+    batch comes from the batches before it.
 
     Args:
         schema: the input's columns and their Arrow types; timestamps are
@@ -266,8 +268,8 @@ class RetainHarness(OperatorHarness[Rows]):
             clock no row is too far ahead.
 
     Raises:
-        RefusedError: schema or arguments do not fit; the text says what to write.
-        ConfigError: the policy file is wrong.
+        RefusedError: schema or arguments are not valid; the text says how to fix it.
+        ConfigError: the policy file is invalid.
     """
 
     def __init__(

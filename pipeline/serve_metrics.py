@@ -1,4 +1,4 @@
-"""Metrics of a user's own job: one call exports everything that its session runs."""
+"""Metrics of a user's own job: one call exports all queries of its session."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -57,11 +57,11 @@ def serve_metrics(
 
     Args:
         spark: the session (classic, not Spark Connect).
-        port: serves `/metrics` and a status page at `/` on this port; 0 takes a free one.
+        port: serves `/metrics` and a status page at `/` on this port; 0 selects a free one.
         address: the address to listen on; the default answers this machine only.
         registry: adds the metrics to this registry of `prometheus_client`.
-        config: a configuration file; each operator has the budget that its pipeline or its policy
-            has there. Default: no budgets.
+        config: a configuration file; each operator gets the budget of its pipeline or policy in
+            this file. Default: no budgets.
         max_series: at most this many series of operators and queries are shown;
             `idlestate_overflowed_series_total` counts the others.
 

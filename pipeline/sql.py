@@ -63,10 +63,10 @@ def sql(
         idle_after: as for `join` and `join_asof`; with a join only.
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
         malformed, null_key, rejects, shards, backend, sidecar, runs, in_order: as for the operator.
-            One that does not apply to the query is refused; None means its default.
+            An argument that does not apply to the query is refused; None means its default.
 
     Returns:
-        The columns that the query selects and those that its operator adds: for `retain` and
+        The columns that the query selects and the columns that its operator adds: for `retain` and
         `deduplicate` `change`, `created_at`, `last_access`, `expired_at`, `reason`, `batch_id`, and
         with `rejects` the column `rejected`; for `over` and the joins `batch_id`, and for the
         joins with `rejects` `reason`, `input` and `rejected`.

@@ -1,4 +1,4 @@
-"""Clocks. Code that needs the time takes a `Clock`; only this file reads the system's."""
+"""Clocks. Code that needs the time takes a `Clock`; only this file reads the system clock."""
 
 import time
 from typing import Protocol
@@ -44,5 +44,5 @@ class FakeClock:
         return self._now_ms / 1000
 
     def advance(self, by_ms: int) -> None:
-        """Move the clock forward by so many milliseconds."""
+        """Move the clock forward by this many milliseconds."""
         self._now_ms = time_from(self._now_ms + by_ms)

@@ -2,9 +2,9 @@
 
     from idlestate import configure, read_state, retain
 
-What users import is here and in `idlestate.state`, `idlestate.sidecar`, `idlestate.testing` and
-`idlestate.errors`; all other modules may change without notice. Names are looked up when they are
-first used, so that rooms that need no Spark do not load it.
+The public modules are this one, `idlestate.state`, `idlestate.sidecar`, `idlestate.testing` and
+`idlestate.errors`; all others may change without notice. Names are imported on first use, so that
+modules that do not need Spark do not load it.
 """
 
 from typing import TYPE_CHECKING

@@ -1,5 +1,5 @@
-"""What tests of jobs use: a clock that stands still, and `retain`, `process` and `co_process`
-batch by batch without a JVM.
+"""Tools for tests of jobs: a fake clock, harnesses that run `retain`, `process` and `co_process`
+batch by batch without a JVM, and `check_cuts`.
 """
 
 from typing import TYPE_CHECKING
