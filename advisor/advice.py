@@ -1,4 +1,4 @@
-"""What the advisor says about a log."""
+"""The advice about a log."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from idlestate.advisor.window_figures import HalfFigures, WindowFigures
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Half:
-    """One half of a log, by rows, as a log of its own.
+    """One half of a log, divided by rows and analyzed like a whole log.
 
     Attributes:
         extent: how large it is.
@@ -39,12 +39,12 @@ class Advice:
         late_rows: rows that a job with these batches and this delay drops as late.
         bytes_per_key: bytes of state per live key.
         windows: the figures of each window, ascending.
-        knee: the window beyond which longer ones bring back little more, or none.
+        knee: the window beyond which longer windows gain little, or none.
         targets: the smallest windows for 5 % and 1 % returning keys.
         key_budget: the longest window for the key budget; None without one.
         policy: a policy for a configuration file; None if the log is too short to suggest one.
-        policy_bounds: figures with the policy's min, and with its max, as windows: those of the
-            policy are between them.
+        policy_bounds: figures with the policy's min as the window, and with its max: the figures of
+            the policy are between them.
         halves: the first and the second half of the log; empty if it cannot be divided.
     """
 
@@ -63,5 +63,5 @@ class Advice:
     halves: tuple[Half, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """The advice as a dict that `json` writes as it is."""
+        """The advice as a dict that can be written as JSON."""
         return asdict(self)

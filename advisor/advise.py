@@ -47,7 +47,7 @@ def advise(
     bytes_per_key: float | None = None,
     null_key: str = "keep",
 ) -> Advice:
-    """Say what idle windows would have kept of a log of events, and suggest a policy.
+    """Compare idle windows on a log of events, and suggest a policy.
 
     Args:
         events: an Arrow table, a pandas DataFrame, a batch DataFrame of Spark (for logs larger than
@@ -57,15 +57,15 @@ def advise(
             zone are UTC. Rows without a time, with one before 1970-01-02, or with one more than
             an hour ahead of the clock are rejected.
         windows: idle windows to try: durations such as `30m`, or min and max such as `30m/45m` or
-            (`30m`, `45m`). Default: a ladder of common windows up to the log's span.
+            (`30m`, `45m`). Default: a series of common windows up to the log's span.
         key_budget: find the longest window that keeps at most this many keys.
-        batches: also count what a job holds after each batch: rows per batch in the order of the
-            log, the rows of each batch as a list, or event time per batch (`5m`). With rows per
-            batch, rows that such a job drops as late are left out.
+        batches: also count the keys that a job holds after each batch: rows per batch in the order
+            of the log, the rows of each batch as a list, or event time per batch (`5m`). With rows
+            per batch, rows that such a job drops as late are ignored.
         delay: how late an event may be, as in `retain`.
         bytes_per_key: bytes of state per live key, as `idlestate run` reports them. Default: an
             estimate from the key columns, with one aggregate.
-        null_key: `keep`: null is a key like any other; `reject`: such rows are left out.
+        null_key: `keep`: null is a key like any other; `reject`: such rows are ignored.
 
     Raises:
         RefusedError: a column is missing or of an unusable type, an argument is not valid, or no

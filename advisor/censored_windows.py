@@ -10,5 +10,5 @@ CENSORED_NOTE = (
 
 
 def is_censored(window_ms: int, log_ms: int) -> bool:
-    """Whether a window is too long for a log to tell what comes back."""
+    """Whether a window is too long for a log to show which keys return."""
     return window_ms * CENSORED_SHARE > log_ms

@@ -74,7 +74,7 @@ def unusable_time(name: str, kind: str) -> RefusedError:
 
 
 def no_usable_row(reading: Reading, rows: int) -> RefusedError:
-    """The error of a log of so many rows, all of which are rejected."""
+    """The error for a log of this many rows, all of which are rejected."""
     if not rows:
         return RefusedError("the log has no rows; pass one with events")
     keys = f" and a key in {', '.join(reading.key)}" if reading.rejects_null_keys else ""

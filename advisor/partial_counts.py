@@ -39,7 +39,7 @@ class LifeCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stays:
-    """The last events of keys in a batch: from when to when the pipeline goes by them.
+    """The last events of keys in a batch, and the times between which the pipeline uses them.
 
     Attributes:
         t_ms: when the event happened.

@@ -64,7 +64,7 @@ def suggest_policy(
 def _wanted(
     knee: Knee, targets: tuple[ReturningTarget, ...], span_ms: int
 ) -> tuple[int, str] | None:
-    """A min, and what the choice goes by."""
+    """A min, and the reason for its choice."""
     if knee.window_ms is not None:
         return _rounded_up(knee.window_ms), "the knee of the curve"
     usable = [target for target in targets if not target.is_censored]

@@ -112,12 +112,12 @@ def windows_of(given: Sequence[WindowLike] | None, log_ms: int) -> list[Window]:
 
 
 def lowest_ms(log_ms: int) -> int:
-    """The shortest window worth a look: a thousandth of the log, from 1 second to 1 minute."""
+    """The shortest window to try: a thousandth of the log, from 1 second to 1 minute."""
     return min(max(_FINEST_MS, log_ms // 1000), _COARSEST_FIRST_MS)
 
 
 def _ladder(log_ms: int) -> Iterator[int]:
-    """From the shortest window worth a look up to the span of the log; at least one."""
+    """Windows from the shortest one to try up to the span of the log; at least one."""
     lowest = lowest_ms(log_ms)
     first = next(rung for rung in LADDER_MS if rung >= lowest)
     yield from (rung for rung in LADDER_MS if rung == first or lowest <= rung <= log_ms)

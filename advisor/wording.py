@@ -100,7 +100,7 @@ def policy_in_words(advice: Advice) -> str:
 
 
 def knee_in_words(knee: Knee) -> str:
-    """The knee, or that there is none and why."""
+    """The knee, or why there is none."""
     if knee.window_ms is not None:
         return format_duration(knee.window_ms)
     return f"no knee (distance {knee.distance:.2f}, below {LEAST_DISTANCE})"

@@ -235,7 +235,7 @@ class Pipeline(Section):
     """Aggregates per key, by the name of their column: count, sum(x), max(event_time), ...;
     required with retain and over."""
     rows: FrameRows | None = Field(default=None, examples=["10"])
-    """over: count the last so many rows, the row itself among them, or unbounded."""
+    """over: count only the last N rows, including the row itself; or `unbounded`."""
     range_ms: times.Span | None = Field(default=None, alias="range", examples=["1h"])
     """over: count rows that are at most this long before the row."""
     function: text.ClassName | None = Field(default=None, examples=["my_job.alerts:Alert"])

@@ -1,4 +1,4 @@
-"""The metrics of operators, the same whatever runs them.
+"""The metrics of operators, which are the same wherever an operator runs.
 
 Nothing is counted here. State keeps the counts, exactly once; each scrape asks for the newest
 `OperatorFigures`, which have absolute values. A restart therefore continues the counters, and a

@@ -1,4 +1,4 @@
-"""The text of the last scrape, for those who scrape again within a second."""
+"""Caches the text of the last scrape for further scrapes within a second."""
 
 from collections.abc import Callable
 

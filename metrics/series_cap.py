@@ -1,4 +1,4 @@
-"""A limit on the series of a process: a scrape stays small whatever is made up for labels."""
+"""A limit on the series of a process: a scrape stays small regardless of the label values."""
 
 from collections.abc import Iterable
 from typing import TypeVar

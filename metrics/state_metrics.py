@@ -1,8 +1,8 @@
 """Metrics of the keyed state library, for programs without Spark.
 
-A backend belongs to one thread, so a scrape asks it for nothing: its thread notes the figures, and
-a scrape shows the newest ones. They have the names and labels of operators elsewhere. What the
-library does not count, such as rows and returning keys, has no series.
+A backend belongs to one thread, so a scrape does not call it: its thread notes the figures, and a
+scrape shows the newest ones. They have the same names and labels as for other operators. Figures
+that the library does not count, such as rows and returning keys, have no series.
 """
 
 from contextlib import ExitStack
@@ -82,7 +82,7 @@ class Backend(Protocol[_Report_co]):
         """When the values of a state expire."""
 
     def sweep(self, now_ms: int, budget: int, *, records: bool = False) -> _Report_co:
-        """Remove what has expired."""
+        """Remove expired values."""
 
 
 class CountedState(Protocol):
@@ -121,7 +121,7 @@ class StateMetrics:
     Call `note` and `sweep` from the thread that uses the backend. Any thread may scrape.
 
     Args:
-        port: serves the metrics on this port; 0 takes a free one.
+        port: serves the metrics on this port; 0 selects a free one.
         address: the address to listen on; the default answers this machine only.
         registry: adds the metrics to this registry of `prometheus_client`.
         clock: default: the system's.
@@ -176,7 +176,7 @@ class StateMetrics:
     ) -> None:
         """Show the current figures of a backend.
 
-        Due keys and the expiry lag follow the clock from then on, as of the times noted. The call
+        Due keys and the expiry lag then follow the clock, based on the noted times. The call
         reads the timestamps of the state and the times of the timers; in RocksDB and in runs it
         walks all keys of the state. So call it after a round of sweeps rather than after each
         batch.
@@ -185,8 +185,8 @@ class StateMetrics:
             uid: the label `operator`; a constant of the program, never a key.
             backend: the backend.
             state: the descriptor of the state whose keys are counted. If it has a time to live, its
-                values are counted as due, and make the expiry lag.
-            timers: timers that end keys, such as those of `IdleRetention`; they do the same.
+                values count for due keys and for the expiry lag.
+            timers: timers that end keys, such as those of `IdleRetention`; they count alike.
         """
         used, watermark_ms = backend.usage(), backend.watermark.now_ms()
         ends_ms, due = backend.expiry_times_ms(state.name), list[DueTimes]()

@@ -69,8 +69,8 @@ def co_process(
     a write of its key.
 
     Args:
-        left, right: the inputs, without a watermark. Columns that both have, and that the function
-            is given, are of the same types.
+        left, right: the inputs, without a watermark. Columns that both have and the function
+            receives must have the same types.
         key: one or more key columns, which both inputs have.
         function: an object of a class derived from `KeyedCoProcessFunction`. Spark sends it to its
             tasks, so it must be picklable.
@@ -88,8 +88,8 @@ def co_process(
             the watermark, are late. Default: forever.
         order: columns that order records of the same key, event time and input.
         policy, config: as for `retain`.
-        malformed: a column that is not null in rows that the source could not parse; one input or
-            both have it. The function does not get it.
+        malformed: a column that is not null in rows that the source could not parse. One or both
+            inputs may have it. The function does not get it.
         max_ahead, min_event_time, null_key: as for `retain`, for both inputs.
         rejects: whether to emit late and rejected rows of both inputs, with null in the columns of
             `output`, and the columns `reason`, `batch_id`, `input` and `rejected`.
@@ -165,7 +165,7 @@ def co_operator(
     malformed: ColumnArgument | None = None,
     **arguments: Any,
 ) -> list[tuple[OperatorSpec, Marking]]:
-    """The operator as the rows of each input are marked and packed; the first one stands for both.
+    """The operator for each input, which marks and packs its rows; the first represents both.
 
     Arguments as in `co_process` and `checked_operator`, with the schemas of the inputs.
 

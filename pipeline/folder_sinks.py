@@ -5,8 +5,8 @@
 
 Spark writes a batch once, to a staging folder with one part per kind of change. The parts are then
 moved into place as `<folder>/batch_id=<N>/`. The output of `over` and `process` is not a changelog:
-all of its rows are results. Only rejects have the column `rejected`: in the staging folder, its content
-follows the reason, and is then split off.
+all of its rows are results. Only rejects have the column `rejected`: in the staging folder, its
+content follows the reason, and is then split off.
 
 A batch that runs again after a crash has the same rows. So the folders that it has already written
 stay, because other queries may have read them, and only the missing ones are written. After a

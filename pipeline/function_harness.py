@@ -20,8 +20,8 @@ from idlestate.timers.clock import FakeClock
 class FunctionHarness(HarnessOfForms[Rows]):
     """One `process` operator, fed batch by batch.
 
-    It emits the same rows as a query on the same batches. As in Spark, the watermark of a batch comes
-    from the batches before it. `lives()` has a column per state, and `timers`.
+    It emits the same rows as a query on the same batches. As in Spark, the watermark of a batch
+    comes from the batches before it. `lives()` has a column per state, and `timers`.
 
     Args:
         schema: the input's columns and their Arrow types; timestamps are

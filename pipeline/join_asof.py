@@ -151,7 +151,7 @@ def as_of_operator(
     malformed: ColumnArgument | None = None,
     **arguments: Any,
 ) -> list[tuple[OperatorSpec, Marking]]:
-    """The operator as the rows of each input are marked and packed; the first one stands for both.
+    """The operator for each input, which marks and packs its rows; the first represents both.
 
     Arguments as in `join_asof` and `checked_operator`, with the schemas of the inputs.
 

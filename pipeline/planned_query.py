@@ -307,7 +307,7 @@ def _selected(plan: QueryPlan, changes: DataFrame, uid: str) -> DataFrame:
 
 
 def _check_selected(names: Sequence[str], places: Sequence[QueryPlace], uid: str) -> None:
-    """Refuse two columns of one name, which no sink takes."""
+    """Refuse duplicate column names, which no sink accepts."""
     taken: set[str] = set()
     for name, place in zip(names, places, strict=True):
         if name.lower() in taken:

@@ -54,7 +54,7 @@ def plan(
         policy: a configuration file with a policy for each operator, or a `Policy` for all.
         checkpoint: the checkpoint of a query, which may be running.
         uid: the operator; None for all operators that have a policy in the file.
-        right_policy: for a join, the policy of right rows; None: the one in the file, else `policy`.
+        right_policy: for a join, the policy of right rows; None: that in the file, else `policy`.
         sidecar: the address of a sidecar; with a checkpoint, the current address.
         spark: a session, needed only if another version of idlestate wrote the checkpoint.
         clock: default: the system's.
@@ -178,7 +178,7 @@ def refuse_shrink(
 def right_policy_of(
     uid: str, policy: Policy, right: Policy | None, definition: Definition
 ) -> Policy | None:
-    """Of a join the policy of right rows, by default that of left rows; None for other operators.
+    """The policy of right rows of a join, by default that of left rows; None for other operators.
 
     Raises:
         RefusedError: the operator is no join, and has one input.

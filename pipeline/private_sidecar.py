@@ -108,7 +108,7 @@ class PrivateSidecar:
             self._start_again()
 
     def _start_again(self) -> None:
-        """Start it, however often that fails: the cause may be temporary, such as a full disk."""
+        """Start it, with retries: the cause of a failure may be temporary, such as a full disk."""
         told, pauses = "", pauses_s(_FIRST_PAUSE_S)
         while not self._stopping.is_set():
             try:

@@ -68,7 +68,7 @@ def co_function_state(
 def given_columns(
     given: Arguments, what: str, used: object, every: Sequence[str], types: Container[str]
 ) -> tuple[str, ...]:
-    """The columns that a function is given of an input.
+    """The columns of an input that a function receives.
 
     Args:
         given: how the operator was called.

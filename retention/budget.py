@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most live keys and the most bytes of state of one operator; 0 is no limit."""
+    """The most live keys and the most bytes of state of one operator; 0 means no limit."""
 
     keys: int = 0
     bytes: int = 0

@@ -35,7 +35,7 @@ class UpdateType(StrEnum):
 
 
 class TimeDomain(StrEnum):
-    """Which time the rules go by: the events' own, or the time at which a batch is processed."""
+    """Which time the rules use: that of the events, or the time at which a batch is processed."""
 
     EVENT = "event"
     PROCESSING = "processing"
@@ -55,7 +55,7 @@ class Policy:
         update: the accesses that count for the idle rule.
         ttl: a life ends this long after its last write.
         ttl_update: whether `ttl` also counts from the last read.
-        max_lifetime: a life ends this long after its creation, whatever happens to it.
+        max_lifetime: a life ends this long after its creation, regardless of accesses.
         time: event or processing time. This and the updates may be text, such as `"processing"`.
         remember: how long an expired key is remembered, so that it counts as returning if it comes
             back; `"forever"` never forgets it. Default: `remember_for_ms`.
@@ -169,7 +169,7 @@ class Policy:
         )
 
     def to_json(self) -> dict[str, object]:
-        """The policy as a dict that `json` writes as it stands; `from_json` is its inverse.
+        """The policy as a dict that can be written as JSON; `from_json` is its inverse.
 
         `min_gap_ms` and `max_shrink` are not in it: they are checked when a policy is made or
         changed. Whoever keeps a policy also keeps `chosen_by`, which is not in it either.
@@ -188,7 +188,7 @@ class Policy:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> "Policy":
-        """Read back what `to_json` gave.
+        """Read the result of `to_json`.
 
         Raises:
             SettingError: the version is another, a field is missing or unknown, or a value is

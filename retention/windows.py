@@ -10,7 +10,7 @@ A window [start, end) holds the records with start <= t < end. Windows of fixed 
 | cumulate(size, step) | those of its `size` that end after it | every `step`, all with one start |
 | session(gap) | the session of its key | `gap` after the session's last record |
 
-A window of a fixed span is a key of its own: the key and the window's end. It is open up to the
+A window of a fixed span has its own key: the key and the window's end. It is open up to the
 last millisecond before its end, so as a policy it is a lifetime. A session is an idle rule: a
 record at exactly last + gap still belongs to it, so that a life is idle one millisecond later.
 
@@ -33,7 +33,7 @@ from idlestate.retention.shown_values import show
 Ints = npt.NDArray[np.int64]
 
 MOST_WINDOWS = 1_440
-"""A record may be in at most so many windows: those of a day that end every minute."""
+"""A record may be in at most this many windows: those of a day that end every minute."""
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 """The columns that are shown of a window."""
@@ -171,7 +171,7 @@ def parse_window(text: str) -> Windows:
     """Read a window such as `hopping(10m, 1m)`.
 
     Raises:
-        WindowError: it is none.
+        WindowError: it is not a valid window.
     """
     found = _TEXT.fullmatch(text)
     if found is None:

@@ -1,1 +1,1 @@
-"""The command line and everything that runs as a process of its own."""
+"""The command line and everything that runs as a separate process."""

@@ -19,7 +19,7 @@ class RequestReader(io.RawIOBase):
         self._bytes_left = max_bytes
 
     def expect(self, body_bytes: int, timeout_s: float) -> None:
-        """Allow a body of so many bytes, which must arrive within `timeout_s`."""
+        """Allow a body of this many bytes, which must arrive within `timeout_s`."""
         self._bytes_left += body_bytes
         self._deadline_s = monotonic() + timeout_s
 

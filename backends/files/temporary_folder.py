@@ -1,4 +1,4 @@
-"""A folder among the temporary files that goes with the process that made it, however that ends.
+"""A temporary folder that is removed when the process that created it ends, in whatever way.
 
 The process holds a lock on its folder, which the system takes back when the process dies. A folder
 of this user that can be locked is therefore of a dead one, and the next process removes it. While

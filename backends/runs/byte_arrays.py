@@ -42,7 +42,7 @@ def slices(data: npt.NDArray[np.uint8], starts: Positions, sizes: Positions) -> 
 
 
 def spread(starts: Positions, sizes: Positions) -> Positions:
-    """From each start on so many numbers."""
+    """Consecutive numbers from each start, as many as its length."""
     before = np.cumsum(sizes) - sizes
     return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 

@@ -42,7 +42,7 @@ class MergePolicy:
         dense: a batch with at least this share of the open lives merges everything: to write it all
             costs less than to look for most keys in two places.
         space: at most this many rows per open life are kept.
-        floor_rows: below so many rows space is of no concern.
+        floor_rows: below this many rows, space does not matter.
         most_runs: no table has more runs.
         segment_rows: rows of a segment, about.
         segment_bytes: bytes of a segment, about, if that is fewer rows; also bytes of rows that
@@ -68,7 +68,7 @@ class MergePolicy:
         return batch_id % self.turns == int(self.stagger * self.turns)
 
     def is_sparse(self, rows: int, live: int) -> bool:
-        """Whether so many rows are more than is kept for so many open lives."""
+        """Whether there are more rows than may be kept for this many open lives."""
         return rows > max(self.space * live, self.floor_rows)
 
     def runs_taken(

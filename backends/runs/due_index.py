@@ -18,7 +18,7 @@ from idlestate.retention.rules import NEVER_MS
 
 _CODE_BITS = 16
 STRIDE = 512
-"""Every so many codes one is a fence (`sorted_search`)."""
+"""The number of codes from one fence to the next (`sorted_search`)."""
 _DENSE = 32
 """Where one row in so many is found, marking them is faster than sorting them."""
 

@@ -16,7 +16,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def portions(runs: Runs, positions: Ints, most_bytes: int, *, keys: bool = True) -> Iterator[Rows]:
-    """The rows at positions as `Runs.take` returns them, about so many bytes at a time.
+    """The rows at positions as `Runs.take` returns them, about this many bytes at a time.
 
     There is at least one portion.
     """

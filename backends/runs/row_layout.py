@@ -33,7 +33,7 @@ Text: TypeAlias = Callable[[str, pa.DataType, pa.Buffer | None], pa.Array]
 HASH_BYTES = 8
 """A row begins with its hash."""
 _ROWS_AT_ONCE = 1 << 13
-"""Records of so many rows are filled together: they stay in the processor's cache meanwhile."""
+"""Records of this many rows are filled together, so that they stay in the processor's cache."""
 _OPTIONAL_TIMES = ("created", "read", "armed", "wakes")
 
 

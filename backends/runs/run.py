@@ -143,7 +143,7 @@ class Run:
         return found
 
     def hashes_from(self, since: int, most: int) -> Ints:
-        """The lowest hashes from `since` on, at most so many."""
+        """The lowest hashes from `since` on, at most this many."""
         begin = self.stored.first_at(since)
         return self.stored.hashes(begin, min(begin + most, len(self)))
 

@@ -43,7 +43,7 @@ class Column:
         return isinstance(self.blank, np.ndarray)
 
     def blanks(self, rows: int) -> Field:
-        """The column of so many lives that never got a value."""
+        """The column of this many lives that never got a value."""
         return take(self.blank, np.zeros(rows, dtype=np.int64))
 
 
@@ -90,7 +90,7 @@ class Reader:
         return Reader(schema, tuple(at.get(column.id) for column in schema.columns))
 
     def read(self, payload: Sequence[Field], rows: int) -> list[Field]:
-        """The payload of so many rows, in the schema's columns and types."""
+        """The payload of this many rows, in the schema's columns and types."""
         return [
             column.blanks(rows) if source is None else _as(payload[source], column)
             for column, source in zip(self.schema.columns, self.sources, strict=True)

@@ -15,17 +15,17 @@ class Accumulator(ABC):
     """An aggregate of your own, over Arrow columns.
 
     A subclass declares the columns of its state and implements four methods, each of which gets
-    many rows at once. `retain(..., aggregates={"x": MyAccumulator("price")})` uses it. Instances
-    are made with names of columns alone: settings are attributes of the class.
+    many rows at once. Use it as `retain(..., aggregates={"x": MyAccumulator("price")})`. Instances
+    are created only with names of columns, so define settings as attributes of the class.
 
-    Records are added up in any order and in any grouping, so `merge` must not depend on either.
+    Records are aggregated in any order and in any grouping, so `merge` must not depend on either.
     Null values reach `update`. Columns and states must not be changed in place.
 
     Attributes:
         state: names and Arrow types of the columns of the state: numbers, decimals, booleans,
             strings, binaries, dates and timestamps. They may be null.
         result_type: the Arrow type of the result: one of the same types, or a list of them.
-        columns: names of the input's columns that it reads.
+        columns: names of the input columns that the aggregate reads.
     """
 
     state: ClassVar[Mapping[str, pa.DataType]]
@@ -53,8 +53,8 @@ class Accumulator(ABC):
         """The states after one record each.
 
         Args:
-            state: columns of n rows; each row is that of `init`.
-            columns: the input's columns, n rows each: row i is the record that state i takes in.
+            state: columns of n rows, each as returned by `init`.
+            columns: the input's columns, n rows each: record i is added to state i.
 
         Returns:
             The columns of the state, n rows each, as Arrow or numpy arrays.
@@ -69,7 +69,7 @@ class Accumulator(ABC):
         Args:
             state: columns of n rows, n >= groups.
             group: n numbers: the group of each row, ascending from 0 to groups - 1.
-            groups: how many there are; each has a row at least.
+            groups: the number of groups; each has at least one row.
 
         Returns:
             The columns of the state, a row per group, as Arrow or numpy arrays.

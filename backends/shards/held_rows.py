@@ -35,7 +35,7 @@ _RULE = Policy(ttl_ms=1)
 _MOST_DOUBLINGS = 10
 _PACKETS_OF_BATCH, _PACKETS_OF_SEGMENT = 1 << 20, 16
 _RATIO, _DENSE, _SPACE = 0.5, 1e9, 2.0
-"""No key is looked for in this table, so many runs cost little: only space counts."""
+"""Keys are not looked up in this table, so many runs cost little: only space matters."""
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
@@ -95,13 +95,13 @@ def waiting(held: Runs, spec: TableSpec, hashes: Ints, keys: Keys) -> Ints:
 
 
 def _by_key(steps: Steps) -> Steps:
-    """Joined steps as merged ones; those of one packet are in order already."""
+    """Joined steps, merged by key; steps of one packet are already in order."""
     is_in_order = bool((steps.hashes[1:] > steps.hashes[:-1]).all())
     return steps if is_in_order else steps.regrouped()
 
 
 def _divide(steps: Steps, turn_ms: int, released: list[Steps], left: list[Steps]) -> None:
-    """Add the rows that have their turn to the one list, and all others to the other one."""
+    """Add rows up to the watermark to `released`, and all others to `left`."""
     has_turn = steps.t_ms <= turn_ms
     if has_turn.any():
         released.append(steps.of_rows(has_turn))
@@ -110,7 +110,7 @@ def _divide(steps: Steps, turn_ms: int, released: list[Steps], left: list[Steps]
 
 
 def _by_wait(steps: Steps, turn_ms: int, advance_ms: int) -> Iterator[Steps]:
-    """Rows that wait, divided by how long.
+    """Waiting rows, divided by how long they wait.
 
     Args:
         steps: the rows.

@@ -67,7 +67,7 @@ class Matches:
         )
 
     def pairs(self, most: int) -> Iterator[tuple[Ints, Ints]]:
-        """The positions of both rows of each pair, at most so many pairs at a time."""
+        """The positions of both rows of each pair, at most this many pairs at a time."""
         stops = np.cumsum(self.counts)
         total = int(stops[-1]) if len(stops) else 0
         for first in range(0, total, most):

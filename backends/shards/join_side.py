@@ -112,8 +112,8 @@ class JoinSide:
     def unmatched(
         self, is_matched: Flags, due: Ints, sweep_at_ms: int | None, most_bytes: int
     ) -> Iterator[Loose]:
-        """The rows that end now without a match: those in state, about so many bytes at a time, and
-        new ones.
+        """The rows that end now without a match: rows in state, about this many bytes at a
+        time, and new ones.
         """
         for ended in portions(self.runs, due, most_bytes):
             rows = ended.take(~self._are_marked(ended))

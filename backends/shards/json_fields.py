@@ -39,7 +39,7 @@ def read_fields(kind: type[_T], value: object) -> _T:
 
 @cache
 def _reader(kind: Any) -> _Read:
-    """What reads a value of a type at a path such as `definitions[0]`."""
+    """A function that reads a value of a type at a path such as `definitions[0]`."""
     if is_dataclass(kind):
         return partial(_object, kind, _fields_of(kind))
     origin, parts = get_origin(kind) or kind, get_args(kind)
@@ -109,7 +109,7 @@ def _wrong(path: str, what: str, value: object) -> FieldError:
 
 
 def _fields_of(kind: Any) -> dict[str, tuple[_Read, bool]]:
-    """What reads each field, and whether it must be there."""
+    """The reader of each field, and whether the field is required."""
     types = get_type_hints(kind)
     return {
         each.name: (

@@ -1,9 +1,10 @@
-"""Facts about a key from the tables of its shard: why it is in state, or no longer.
+"""Facts about a key from the tables of its shard: why it is in state, or has left it.
 
-Of a join, whose keys have rows and no life, they tell the rows of each input.
+For a join, whose keys have rows instead of a life, they describe the rows of each input.
 
-An expired key is known as long as it is remembered. Later it cannot be told apart from a key that
-was never seen, unless the shard has forgotten no key, or the sketch of keys ever seen lacks it.
+An expired key is known as long as it is remembered. Later it cannot be distinguished from a key
+that was never seen, unless the shard has forgotten no key or the key is not in the sketch of keys
+ever seen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,10 +54,10 @@ class KeyFacts:
     Attributes:
         state: what is known of it.
         deadline_ms: when its life ends, or has ended.
-        reason: the rule that gives the deadline: `idle`, `ttl` or `lifetime`.
+        reason: the rule that sets the deadline: `idle`, `ttl` or `lifetime`.
         created_at_ms, written_at_ms, read_at_ms, armed_at_ms, last_access_ms, cleanup_at_ms: of an
             open or overdue life.
-        remembered_since_ms: keys that ended before this are forgotten; None where none is.
+        remembered_since_ms: keys that ended before this are forgotten; None if none is forgotten.
         held_rows: rows of the key that wait until the watermark reaches them.
         held_from_ms: the time of the first of them.
         timer_at_ms: of a function, when it is called next for the key: at its first timer, or when
@@ -218,14 +219,14 @@ def _time(times_ms: Any) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a key is in an operator's state, or no longer.
+    """Why a key is in an operator's state, or has left it.
 
     Attributes:
         uid: the operator.
         key: its columns by name.
         now_ms: the operator's time: its watermark, or the clock's in processing time.
         facts: what is known of the key.
-        policy: the policy in force; its `chosen_by` names what selected it.
+        policy: the policy in effect; its `chosen_by` names what selected it.
         policy_version: its number, from 1.
         right_policy: of a join, the policy of right rows.
     """

@@ -83,7 +83,7 @@ class PackedLists:
         return (CELLS,) * sum(part.columns for part in self.parts)
 
     def pack(self, items: Sequence[pa.Array], counts: npt.NDArray[Any]) -> list[Field]:
-        """The columns of rows that have so many items each, from the parts of all items."""
+        """The columns of rows with this many items each, from the parts of all items."""
         ends = np.cumsum(counts, dtype=np.int64)
         pairs = zip(self.parts, items, strict=True)
         return [column for part, values in pairs for column in part.pack(values, ends)]

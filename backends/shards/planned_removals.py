@@ -1,7 +1,7 @@
 """The plan of a policy change: which open lives the new policy would remove, and when.
 
-A life that both policies end by a time is removed in any case. The effect of the change are the
-lives that only the new policy ends. Computing a plan removes nothing.
+A life that both policies end by a time is removed in any case. The effect of the change consists of
+the lives that only the new policy ends. Computing a plan removes nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ class Horizon:
 def horizons_of(
     table: ShardTable, record: ShardRecord, policies: Policies, others: Policies, now_ms: int
 ) -> tuple[Horizon, ...]:
-    """What other policies would remove of a shard's open lives; this costs as much as a sweep.
+    """What other policies would remove of a shard's open lives; this takes as long as a sweep.
 
     Args:
         table, record: the shard.
@@ -129,12 +129,12 @@ class PolicyPlan:
     Attributes:
         uid: the operator.
         now_ms: its current time: its watermark, or in processing time the clock.
-        policy: the policy in force.
-        new_policy: the other one.
+        policy: the policy in effect.
+        new_policy: the new policy.
         stored_keys: open lives, including overdue ones.
         stored_bytes: their bytes.
         horizons: what would be removed now, in an hour and in a day.
-        right: of a join the policy of right rows in force, and the new one.
+        right: for a join, the policy of right rows in effect, and the new one.
     """
 
     uid: str

@@ -131,7 +131,7 @@ class SidecarClient:
         return self._write("add", rows, seq)
 
     def put_many(self, rows: Rows, *, seq: int | None = None) -> WriteResult:
-        """Replace each key's aggregates by those of its last row here; its life continues."""
+        """Replace each key's aggregates with those of its last row; its life continues."""
         return self._write("put", rows, seq)
 
     def touch(self, keys: Rows, *, seq: int | None = None) -> WriteResult:

@@ -31,7 +31,7 @@ _PART_BYTES = 1 << 24
 
 
 class Values(Protocol):
-    """What keeps the values of runs."""
+    """Stores the values of runs."""
 
     def get(self, key: str) -> bytes | None:
         """The value of a key; None if there is none."""

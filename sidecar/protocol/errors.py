@@ -18,7 +18,7 @@ class DoesNotFitError(SidecarError, errors.RefusedError):
 
 
 class UnknownOperatorError(DoesNotFitError):
-    """There is no operator with this uid: correct it, or declare the operator."""
+    """No operator has this uid: correct it, or declare the operator."""
 
 
 class BusyError(SidecarError, errors.UnavailableError):

@@ -1,4 +1,4 @@
-"""The health of a sidecar, for those who restart it and for those who send it work.
+"""The health of a sidecar, for liveness and readiness probes.
 
 `/healthz`: the process answers. `/readyz`: it also accepts every call. It is not ready before its
 start is complete, while it stops, while one of its workers restarts, and while its disk accepts no
