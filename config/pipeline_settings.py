@@ -34,7 +34,7 @@ METRICS_PORT = 9464
 
 
 class BudgetLimits(Section):
-    """How large an operator's state may become; metrics and alerts say when it will be full."""
+    """How large an operator's state should become; metrics and alerts forecast when it is full."""
 
     keys: Annotated[int, whole(1, 1_000_000_000_000)] | None = Field(
         default=None, examples=["5000000"]
@@ -50,7 +50,7 @@ class BudgetLimits(Section):
 
 
 class PolicyBody(Section):
-    """Retention rules. Settings that a policy leaves out come from `defaults`."""
+    """Retention rules. Omitted settings default to those in `defaults`."""
 
     idle: Idle | None = None
     """{min: 30m, max: 45m}, or one duration (12h means 12h to 18h), or never."""
@@ -65,12 +65,12 @@ class PolicyBody(Section):
     time: Time | None = None
     """Whether the rules use event time or processing time; default event."""
     min_gap_ms: times.Span | None = Field(default=None, alias="min_gap")
-    """The least distance between idle min and max; default 5m. It spreads removals out."""
+    """The minimum of idle max - min; default 5m. It spreads removals out."""
     max_shrink: Share | None = None
     """A change to this policy is refused if it would remove more than this share of the live keys
     at once; default 50%."""
     remember_ms: times.Memory | None = Field(default=None, alias="remember")
-    """How long an expired key is remembered, to count keys that come back; default: the idle max,
+    """How long an expired key is remembered, to count returning keys; default: the idle max,
     else ttl, else max_lifetime."""
     budget: BudgetLimits | None = None
     """How large the state of each operator with this policy may become; it expires nothing."""
@@ -107,13 +107,13 @@ class SourceSection(Section):
 
 
 class NamedSource(SourceSection):
-    """A table of a query: where its rows come from, and what is said of them.
+    """A table of a query: where its rows come from, and its event time, delay and policy.
 
     The fields that are not about files default to those of the pipeline.
     """
 
     event_time: text.Column | None = Field(default=None, examples=["ordered_at"])
-    """Timestamp column with the event time; default also: the one that the query names."""
+    """Timestamp column with the event time; may be omitted if the query names it."""
     delay_ms: times.Span | None = Field(default=None, alias="delay")
     """How far a row may lag behind the newest one."""
     idle_after_ms: times.Span | None = Field(default=None, alias="idle_after", examples=["15m"])
@@ -141,23 +141,23 @@ class Right(SecondInput):
     policy: text.Name | None = None
     """join: the policy of right rows; default: that of left rows."""
     columns: text.OrderColumns = ()
-    """co_process: the columns of right rows that the function is given; default: all of simple
+    """co_process: the columns of right rows that the function receives; default: all of simple
     types."""
 
 
 class Versions(SecondInput):
-    """The second input of join_asof: rows of which each key's newest one is kept."""
+    """The second input of join_asof: the newest row of each key is kept."""
 
     columns: text.OrderColumns = ()
-    """Their columns in the result; default: all but the keys."""
+    """Their columns in the result; default: all except the keys."""
 
 
 class Sinks(Section):
     """Where the rows go. Each sink needs its own folder."""
 
     results: text.Place = Field(examples=["build/out/results"])
-    """The latest aggregates of each key; of deduplicate the first record of each life; of over,
-    functions and the joins all rows."""
+    """The latest aggregates of each key; for deduplicate, the first record of each life; for over,
+    functions and joins, all rows."""
     expired: text.Place | None = None
     """One row per life that ended."""
     rejects: text.Place | None = None
@@ -170,7 +170,7 @@ class Metrics(Section):
     """Where a running pipeline serves its Prometheus metrics."""
 
     port: Annotated[int, whole(0, 65_535)] = METRICS_PORT
-    """TCP port; 0 picks a free one."""
+    """TCP port; 0 selects a free one."""
     address: ListenAddress = "127.0.0.1"
     """IP address to listen on."""
 
@@ -193,7 +193,7 @@ class Pipeline(Section):
         min_length=1,
         examples=["{orders: {path: build/orders, format: parquet}}"],
     )
-    """With a query, in the place of source: where its tables come from, by name; two for a join."""
+    """With a query, instead of source: where its tables come from, by name; two for a join."""
     event_time: text.Column | None = None
     """Timestamp column with the event time; required unless the policy sets time: processing."""
     delay_ms: times.Span = Field(default=0, alias="delay")
@@ -213,9 +213,9 @@ class Pipeline(Section):
     """Whether rows wait until the watermark reaches them and count in order of event time;
     default: true with window session(...), else false."""
     read_when: text.Column | None = None
-    """Boolean column; rows in which it is true read the key and write nothing."""
+    """Boolean column; rows in which it is true only read the key."""
     query: text.Query | None = None
-    """A query in SQL over `source` or `sources`, in the place of key, aggregates, kind, keep,
+    """A query in SQL over `source` or `sources`; it replaces key, aggregates, kind, keep,
     order, window, rows, range, right, versions, between and how."""
     key: text.KeyColumns = Field(default=(), examples=["[session_id]"])
     """The columns that make up the key; required without a query."""
@@ -243,9 +243,9 @@ class Pipeline(Section):
     output: text.Ddl | None = Field(default=None, examples=['"id string, n bigint"'])
     """process, co_process: names and types of the columns that the function yields; required."""
     columns: text.OrderColumns = ()
-    """process, co_process: the columns that the function is given; default: all of simple types."""
+    """process, co_process: the columns that the function receives; default: all of simple types."""
     on_error: OnError = "stop"
-    """process, co_process: at an error of the function, stop the query; or reject the record, to
+    """process, co_process: if the function fails, stop the query, or reject the record: it goes to
     rejects."""
     versions: Versions | None = None
     """join_asof: the second input; required."""
@@ -255,13 +255,13 @@ class Pipeline(Section):
     """join: the smallest and the largest time from a left row to a matching right row; default:
     rows match as long as both are kept by their policies."""
     how: JoinHow = "inner"
-    """join: inner, left, right, full, semi or anti; join_asof: whether rows without a version come
-    out too (left) or not (inner)."""
+    """join: inner, left, right, full, semi or anti; join_asof: whether rows without a version are
+    emitted too (left) or not (inner)."""
     renamed: dict[text.Column, text.Column] = Field(default_factory=dict)
-    """New to old names of aggregates or states that keep the state of the old name; may stay
+    """New to old names of renamed aggregates or states, which keep their state; entries may stay
     afterwards."""
     window: times.Window | None = Field(default=None, examples=["tumbling(10m)"])
-    """Aggregates per key and window, in the place of a policy: tumbling(10m), hopping(10m, 1m),
+    """Aggregates per key and window; it replaces the policy: tumbling(10m), hopping(10m, 1m),
     cumulate(1h, 1m) or session(30m). Fixed by the first start."""
     fire_after_ms: times.Span | None = Field(default=None, alias="fire_after", examples=["1m"])
     """The first result of a window comes when the newest event is this long past its end, at most
@@ -283,7 +283,8 @@ class Pipeline(Section):
     shards: Annotated[int, whole(1, 32_768)] | None = None
     """Shards of the state, a multiple of state_partitions; fixed by the first start."""
     trigger_ms: times.Trigger = Field(default=None, alias="trigger")
-    """available_now (process what is there, then stop; the default) or the time between batches."""
+    """available_now (process all available input, then stop; the default) or the time between
+    batches."""
     metrics: Metrics = Metrics()
     """Where Prometheus metrics are served."""
 
