@@ -1,7 +1,7 @@
 """The states with a time to live: each value, element or entry is a pair of value and stamp (ms).
 
-As in Flink an item stamped at s has expired at s + ttl; with `ON_READ_AND_WRITE` reading an item
-renews its stamp. Expired items are never returned.
+`idlestate.retention.ttl` tells when an item has expired; with `ON_READ_AND_WRITE` reading an item
+renews its stamp, as in Flink. Expired items are never returned.
 """
 
 from collections.abc import Iterable
@@ -16,6 +16,7 @@ from idlestate.functions.state_cells import (
     ReducingCell,
     ValueCell,
 )
+from idlestate.retention.ttl import expiry_ms, horizon_ms
 
 
 class TtlSingleCell(Cell):
@@ -25,12 +26,12 @@ class TtlSingleCell(Cell):
 
     def ends_at_ms(self) -> int:
         """When all that it holds has expired; it holds something."""
-        return int(self.content[1] + self._ttl_ms)
+        return expiry_ms(self._ttl_ms, self.content[1])
 
     def seen(self) -> Any:
         """See `Cell`."""
-        found = self.content
-        is_live = found is not None and found[1] + self._ttl_ms > self._context.timestamp_ms
+        found, now_ms = self.content, self._context.timestamp_ms
+        is_live = found is not None and found[1] > horizon_ms(self._ttl_ms, now_ms)
         return found[0] if is_live else None
 
     def _live(self, *, renew: bool) -> Any:
@@ -39,7 +40,7 @@ class TtlSingleCell(Cell):
         if found is None:
             return None
         now_ms = self._context.timestamp_ms
-        if found[1] + self._ttl_ms <= now_ms:
+        if found[1] <= horizon_ms(self._ttl_ms, now_ms):
             self.content = None
             return None
         if renew and self._renews:
@@ -105,8 +106,8 @@ class TtlListCell(ListCell):
     def ends_at_ms(self) -> int:
         """See `TtlSingleCell`."""
         if isinstance(self.content, LargeContent):
-            return int(self.content.latest_ms + self._ttl_ms)
-        return int(max(at_ms for _, at_ms in self.content) + self._ttl_ms)
+            return expiry_ms(self._ttl_ms, self.content.latest_ms)
+        return expiry_ms(self._ttl_ms, max(at_ms for _, at_ms in self.content))
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Append elements."""
@@ -132,20 +133,20 @@ class TtlListCell(ListCell):
 
     def seen(self) -> Any:
         """See `Cell`."""
-        horizon_ms = self._context.timestamp_ms - self._ttl_ms
+        expired_ms = horizon_ms(self._ttl_ms, self._context.timestamp_ms)
         if isinstance(self.content, LargeContent):
-            return self.content.seen(horizon_ms) or []
-        return [value for value, at_ms in self.content or () if at_ms > horizon_ms]
+            return self.content.seen(expired_ms) or []
+        return [value for value, at_ms in self.content or () if at_ms > expired_ms]
 
     def _stamped(self, values: Iterable[Any]) -> list[tuple[Any, int]]:
         return [(self._fitting(each), self._context.timestamp_ms) for each in values]
 
     def _forget(self) -> None:
-        horizon_ms = self._context.timestamp_ms - self._ttl_ms
+        expired_ms = horizon_ms(self._ttl_ms, self._context.timestamp_ms)
         if isinstance(self.content, LargeContent):
-            self.content = self.content if self.content.forget(horizon_ms) else None
+            self.content = self.content if self.content.forget(expired_ms) else None
         elif self.content is not None:
-            self.content = [each for each in self.content if each[1] > horizon_ms] or None
+            self.content = [each for each in self.content if each[1] > expired_ms] or None
 
 
 class TtlMapCell(MapCell):
@@ -156,8 +157,8 @@ class TtlMapCell(MapCell):
     def ends_at_ms(self) -> int:
         """See `TtlSingleCell`."""
         if isinstance(self.content, LargeContent):
-            return int(self.content.latest_ms + self._ttl_ms)
-        return int(max(at_ms for _, at_ms in self.content.values()) + self._ttl_ms)
+            return expiry_ms(self._ttl_ms, self.content.latest_ms)
+        return expiry_ms(self._ttl_ms, max(at_ms for _, at_ms in self.content.values()))
 
     def put_all(self, entries: dict[Any, Any]) -> None:
         """Set the values of several user keys."""
@@ -197,15 +198,15 @@ class TtlMapCell(MapCell):
 
     def seen(self) -> Any:
         """See `Cell`."""
-        horizon_ms = self._context.timestamp_ms - self._ttl_ms
+        expired_ms = horizon_ms(self._ttl_ms, self._context.timestamp_ms)
         if isinstance(self.content, LargeContent):
-            return self.content.seen(horizon_ms) or {}
+            return self.content.seen(expired_ms) or {}
         entries = (self.content or {}).items()
-        return {key: value for key, (value, at_ms) in entries if at_ms > horizon_ms}
+        return {key: value for key, (value, at_ms) in entries if at_ms > expired_ms}
 
     def _forget(self) -> None:
-        horizon_ms = self._context.timestamp_ms - self._ttl_ms
+        expired_ms = horizon_ms(self._ttl_ms, self._context.timestamp_ms)
         if isinstance(self.content, LargeContent):
-            self.content = self.content if self.content.forget(horizon_ms) else None
-        elif self.content is not None and any(at <= horizon_ms for _, at in self.content.values()):
-            self.content = {k: v for k, v in self.content.items() if v[1] > horizon_ms} or None
+            self.content = self.content if self.content.forget(expired_ms) else None
+        elif self.content is not None and any(at <= expired_ms for _, at in self.content.values()):
+            self.content = {k: v for k, v in self.content.items() if v[1] > expired_ms} or None

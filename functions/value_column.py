@@ -1,6 +1,6 @@
 """A value state of all keys of a batch, as a batched function changes it.
 
-The rule of State TTL is that of `idlestate.functions.ttl_cells`.
+`idlestate.retention.ttl` tells when a value has expired.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,8 @@ from idlestate.functions.batch_context import is_plain, shown
 from idlestate.functions.batched_columns import Flags, Ints, fitted, rows_of
 from idlestate.functions.state_values import default_of
 from idlestate.retention.policy import FOREVER_MS
-from idlestate.retention.rules import NEVER_MS, saturating_add
+from idlestate.retention.rules import NEVER_MS
+from idlestate.retention.ttl import expires_ms
 from idlestate.state.descriptors import ValueStateDescriptor
 
 
@@ -89,7 +90,7 @@ class ValueColumn:
         """When the values have expired; `NEVER_MS` without one."""
         ends = np.full(len(keys), FOREVER_MS)
         if self._columns.stamped:
-            ends = saturating_add(self._stamps_ms[keys], self._ttl_ms)
+            ends = expires_ms(self._ttl_ms, self._stamps_ms[keys])
         return np.where(self.valid[keys], ends, NEVER_MS)
 
     def seen(self) -> tuple[Flags, Any]:
@@ -125,7 +126,7 @@ class ValueColumn:
     def _live(self) -> Flags:
         there: Flags = self.valid[self._at]
         if self._columns.stamped:
-            there &= saturating_add(self._stamps_ms[self._at], self._ttl_ms) > self._now_ms
+            there &= expires_ms(self._ttl_ms, self._stamps_ms[self._at]) > self._now_ms
         return there
 
 

@@ -7,10 +7,8 @@ written. Source: Flink's `TtlUtils.expired`.
 `now_ms` is taken as it is: if a clock runs back, values live longer.
 """
 
-from typing import Any
-
 from idlestate.retention.policy import FOREVER_MS
-from idlestate.retention.rules import saturating_add
+from idlestate.retention.rules import Times, saturating_add
 
 
 def horizon_ms(ttl_ms: int, now_ms: int) -> int:
@@ -21,6 +19,13 @@ def horizon_ms(ttl_ms: int, now_ms: int) -> int:
     return now_ms if now_ms == FOREVER_MS else now_ms - ttl_ms
 
 
-def expires_ms(ttl_ms: int, stamps_ms: Any) -> Any:
-    """The first time at which a value with this stamp, or each of many, has expired."""
-    return saturating_add(stamps_ms, ttl_ms)
+def expiry_ms(ttl_ms: int, stamp_ms: int) -> int:
+    """The first time at which a value with this stamp has expired."""
+    end_ms = stamp_ms + ttl_ms
+    return end_ms if end_ms < FOREVER_MS else FOREVER_MS
+
+
+def expires_ms(ttl_ms: int, stamps_ms: Times) -> Times:
+    """`expiry_ms` of many stamps."""
+    found: Times = saturating_add(stamps_ms, ttl_ms)
+    return found

@@ -45,8 +45,7 @@ class Ttl:
 
     def expires_ms(self, stamps_ms: Positions) -> Positions:
         """When values with these timestamps expire."""
-        found: Positions = expires_ms(self.ttl_ms, stamps_ms)
-        return found
+        return expires_ms(self.ttl_ms, stamps_ms)
 
     def stamp(self, value: Any) -> Stored:
         """The value with the current time."""

@@ -24,8 +24,8 @@ from idlestate.backends.shards.function_state import FunctionState, first_timers
 from idlestate.backends.shards.function_state_columns import ONE_VALUE, StateColumns
 from idlestate.backends.shards.stored_ttls import StoredTtl, StoredTtls
 from idlestate.retention.policy import FOREVER_MS
-from idlestate.retention.rules import NEVER_MS, saturating_add
-from idlestate.retention.ttl import horizon_ms
+from idlestate.retention.rules import NEVER_MS
+from idlestate.retention.ttl import expires_ms, horizon_ms
 
 Ints = npt.NDArray[np.int64]
 
@@ -118,5 +118,5 @@ class ChangedTtls:
     def _ends_ms(self, state: StateColumns, latest_ms: Ints) -> Ints:
         """When contents have expired; `NEVER_MS` where there is none."""
         ttl_ms = self.now.of_states[state.id].ttl_ms if self.now.of_states else FOREVER_MS
-        ends_ms = FOREVER_MS if ttl_ms == FOREVER_MS else saturating_add(latest_ms, ttl_ms)
+        ends_ms = FOREVER_MS if ttl_ms == FOREVER_MS else expires_ms(ttl_ms, latest_ms)
         return np.where(latest_ms == NEVER_MS, NEVER_MS, ends_ms)

@@ -120,8 +120,8 @@ OPERATOR_MUTATIONS = [
     ),
     _function(
         "a value is still found when its time to live is over",
-        old="if found[1] + self._ttl_ms <= now_ms:",
-        new="if found[1] + self._ttl_ms < now_ms:",
+        old="if found[1] <= horizon_ms(self._ttl_ms, now_ms):",
+        new="if found[1] < horizon_ms(self._ttl_ms, now_ms):",
     ),
     _function(
         "records of one time come in order of arrival",

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from idlestate.errors import RefusedError
 from idlestate.retention.policy import FOREVER_MS
-from idlestate.retention.ttl import expires_ms, horizon_ms
+from idlestate.retention.ttl import expires_ms, expiry_ms, horizon_ms
 from idlestate.retention.ttl_config import CompactionCleanup, IncrementalCleanup, StateTtlConfig
 
 EDGES = [-FOREVER_MS - 1, -FOREVER_MS, -1, 0, 1, 1000, FOREVER_MS - 1, FOREVER_MS]
@@ -21,7 +21,8 @@ def test_the_horizon_parts_what_has_expired_from_what_lives(stamp, ttl_ms, now):
     assert (stamp <= horizon_ms(ttl_ms, now)) == expired
     stamps = np.array([stamp], dtype=np.int64)
     assert bool((stamps <= horizon_ms(ttl_ms, now))[0]) == expired
-    assert (expires_ms(ttl_ms, stamp) <= now) == expired
+    assert (expiry_ms(ttl_ms, stamp) <= now) == expired
+    assert expiry_ms(ttl_ms, stamp) == expires_ms(ttl_ms, stamps)[0]
     assert bool((expires_ms(ttl_ms, stamps) <= now)[0]) == expired
 
 
