@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.retention.policy import Policy, TimeDomain
-from idlestate.retention.ttl_config import StateTtlConfig, TtlUpdateType
+from idlestate.retention.policy import Policy, TimeDomain, UpdateType
+from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ValueStateDescriptor
 from idlestate.state.idle_batches import IdleBatches
@@ -19,7 +19,7 @@ from idlestate.timers.clock import FakeClock
 from state_contestants import HOUR_MS, LONG, numbers
 
 BUDGET = 50_000
-TTL = StateTtlConfig(ttl_ms=HOUR_MS, update_type=TtlUpdateType.ON_READ_AND_WRITE)
+TTL = StateTtlConfig(ttl_ms=HOUR_MS, update_type=UpdateType.ON_READ_AND_WRITE)
 
 
 TOUCHED_BYTES = 1 << 28

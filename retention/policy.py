@@ -130,9 +130,9 @@ class Policy:
                 "min_gap"
             )
         _require_share("max_shrink", self.max_shrink)
-        object.__setattr__(self, "update", _member("update", self.update, UpdateType))
-        object.__setattr__(self, "ttl_update", _member("ttl_update", self.ttl_update, UpdateType))
-        object.__setattr__(self, "time", _member("time", self.time, TimeDomain))
+        object.__setattr__(self, "update", member("update", self.update, UpdateType))
+        object.__setattr__(self, "ttl_update", member("ttl_update", self.ttl_update, UpdateType))
+        object.__setattr__(self, "time", member("time", self.time, TimeDomain))
 
     @property
     def idle_on(self) -> bool:
@@ -256,7 +256,12 @@ def _require_span(name: str, value: object) -> None:
         )
 
 
-def _member(name: str, value: object, kind: type[_Word]) -> _Word:
+def member(name: str, value: object, kind: type[_Word]) -> _Word:
+    """The member of an enum that an argument is, or is the text of.
+
+    Raises:
+        SettingError: it is neither.
+    """
     if not isinstance(value, str) or value not in set(kind):
         words = ", ".join(kind)
         raise SettingError(f"{name} must be one of {words}, not {value!r}")

@@ -1,30 +1,22 @@
 """Time to live of state: `StateTtlConfig`, with Flink's names and defaults."""
 
 from dataclasses import InitVar, dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 from idlestate.retention.durations import Duration, duration_ms
-from idlestate.retention.policy import FOREVER_MS, TimeDomain
+from idlestate.retention.policy import FOREVER_MS, TimeDomain, UpdateType, member
 from idlestate.retention.setting_error import SettingError, WrongTypeError
 
 DEFAULT_PERIODIC_COMPACTION_MS: Final = 30 * 24 * 3600 * 1000
 DEFAULT_QUERY_TIME_AFTER: Final = 1000
 
 
-class TtlUpdateType(Enum):
-    """Which accesses renew the timestamp of a value."""
-
-    DISABLED = "Disabled"
-    ON_CREATE_AND_WRITE = "OnCreateAndWrite"
-    ON_READ_AND_WRITE = "OnReadAndWrite"
-
-
-class StateVisibility(Enum):
+class StateVisibility(StrEnum):
     """Whether an expired value that is still stored is returned."""
 
-    NEVER_RETURN_EXPIRED = "NeverReturnExpired"
-    RETURN_EXPIRED_IF_NOT_CLEANED_UP = "ReturnExpiredIfNotCleanedUp"
+    NEVER_RETURN_EXPIRED = "never_return_expired"
+    RETURN_EXPIRED_IF_NOT_CLEANED_UP = "return_expired_if_not_cleaned_up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +67,8 @@ class StateTtlConfig:
     Attributes:
         ttl: how long they live: text such as `"1h"` or a `timedelta`, at least 1 ms.
         ttl_ms: the same in int milliseconds; `ttl` sets it.
-        update_type: what renews the timestamp; `DISABLED` leaves the state without TTL.
+        update_type: what renews the timestamp. This, the visibility and the time may be text, such
+            as `"on_read_and_write"`.
         visibility: whether expired values that are still stored are returned.
         time: the time that values are stamped with and judged by. Flink has processing time only.
         full_snapshot: leave expired values out of snapshots.
@@ -87,7 +80,7 @@ class StateTtlConfig:
 
     ttl: InitVar[Duration | None] = None
     ttl_ms: int = 0
-    update_type: TtlUpdateType = TtlUpdateType.ON_CREATE_AND_WRITE
+    update_type: UpdateType = UpdateType.ON_CREATE_AND_WRITE
     visibility: StateVisibility = StateVisibility.NEVER_RETURN_EXPIRED
     time: TimeDomain = TimeDomain.PROCESSING
     full_snapshot: bool = False
@@ -104,24 +97,25 @@ class StateTtlConfig:
                 f"ttl of {self.ttl_ms!r} ms is not valid; use at least 1ms, such as ttl='1h'"
             )
         for name, kind, wanted in (
-            ("update_type", TtlUpdateType, "a TtlUpdateType"),
-            ("visibility", StateVisibility, "a StateVisibility"),
-            ("time", TimeDomain, "a TimeDomain"),
             ("incremental", IncrementalCleanup | None, "an IncrementalCleanup or None"),
             ("compaction", CompactionCleanup | None, "a CompactionCleanup or None"),
         ):
             if not isinstance(getattr(self, name), kind):
                 raise WrongTypeError(f"{name} is {getattr(self, name)!r}; pass {wanted}")
+        object.__setattr__(self, "update_type", member("update_type", self.update_type, UpdateType))
+        visibility = member("visibility", self.visibility, StateVisibility)
+        object.__setattr__(self, "visibility", visibility)
+        object.__setattr__(self, "time", member("time", self.time, TimeDomain))
 
     @property
     def enabled(self) -> bool:
         """Whether values carry timestamps at all."""
-        return self.update_type is not TtlUpdateType.DISABLED
+        return True
 
     @property
     def updates_on_read(self) -> bool:
         """Whether reading a live value renews it."""
-        return self.update_type is TtlUpdateType.ON_READ_AND_WRITE
+        return self.update_type is UpdateType.ON_READ_AND_WRITE
 
     @property
     def returns_expired(self) -> bool:
@@ -139,5 +133,13 @@ class StateTtlConfig:
         return self.compaction or (CompactionCleanup() if self.cleanup_in_background else None)
 
 
-TTL_DISABLED: Final = StateTtlConfig(ttl_ms=FOREVER_MS, update_type=TtlUpdateType.DISABLED)
+class _Disabled(StateTtlConfig):
+    __slots__ = ()
+
+    @property
+    def enabled(self) -> bool:
+        return False
+
+
+TTL_DISABLED: Final = _Disabled(ttl_ms=FOREVER_MS)
 """No time to live."""

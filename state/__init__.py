@@ -6,12 +6,12 @@ from idlestate._lazy import lazily
 
 if TYPE_CHECKING:
     from idlestate.retention.policy import TimeDomain as TimeDomain
+    from idlestate.retention.policy import UpdateType as UpdateType
     from idlestate.retention.state_ttls import ttls_of_states as ttls_of_states
     from idlestate.retention.ttl_config import CompactionCleanup as CompactionCleanup
     from idlestate.retention.ttl_config import IncrementalCleanup as IncrementalCleanup
     from idlestate.retention.ttl_config import StateTtlConfig as StateTtlConfig
     from idlestate.retention.ttl_config import StateVisibility as StateVisibility
-    from idlestate.retention.ttl_config import TtlUpdateType as TtlUpdateType
     from idlestate.state.backend import KeyedStateBackend as KeyedStateBackend
     from idlestate.state.backend_factory import open_backend as open_backend
     from idlestate.state.count_trigger import CountTrigger as CountTrigger
@@ -41,14 +41,13 @@ else:
     __getattr__ = lazily(
         __name__,
         {
-            "idlestate.retention.policy": ["TimeDomain"],
+            "idlestate.retention.policy": ["TimeDomain", "UpdateType"],
             "idlestate.retention.state_ttls": ["ttls_of_states"],
             "idlestate.retention.ttl_config": [
                 "CompactionCleanup",
                 "IncrementalCleanup",
                 "StateTtlConfig",
                 "StateVisibility",
-                "TtlUpdateType",
             ],
             "idlestate.state.backend": ["KeyedStateBackend"],
             "idlestate.state.count_trigger": ["CountTrigger", "TriggerResult"],
@@ -105,7 +104,7 @@ __all__ = [
     "TimerBatch",
     "TimerService",
     "TriggerResult",
-    "TtlUpdateType",
+    "UpdateType",
     "Usage",
     "ValueStateDescriptor",
     "key_group_range",

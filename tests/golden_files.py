@@ -8,8 +8,19 @@ from typing import Any
 
 import pytest
 
+from idlestate.retention.policy import UpdateType
+from idlestate.retention.ttl_config import StateVisibility
+
 VARIABLE = "IDLESTATE_GOLDEN_DIR"
 COPY = Path(__file__).parent / "golden"
+
+FLINK: dict[str, Any] = {
+    "OnCreateAndWrite": UpdateType.ON_CREATE_AND_WRITE,
+    "OnReadAndWrite": UpdateType.ON_READ_AND_WRITE,
+    "NeverReturnExpired": StateVisibility.NEVER_RETURN_EXPIRED,
+    "ReturnExpiredIfNotCleanedUp": StateVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP,
+}
+"""What the words of the recordings are called here."""
 
 
 def golden_dir() -> Path:

@@ -9,7 +9,7 @@ from idlestate.state import (
     ListStateDescriptor,
     MapStateDescriptor,
     StateTtlConfig,
-    TtlUpdateType,
+    UpdateType,
     ValueStateDescriptor,
 )
 
@@ -26,9 +26,9 @@ class LargeScripted(KeyedProcessFunction):
     def __init__(self, ttl_ms: int | None = None, *, renews: bool = False) -> None:
         of = {}
         if ttl_ms is not None:
-            update = TtlUpdateType.ON_CREATE_AND_WRITE
+            update = UpdateType.ON_CREATE_AND_WRITE
             if renews:
-                update = TtlUpdateType.ON_READ_AND_WRITE
+                update = UpdateType.ON_READ_AND_WRITE
             of = {"ttl": StateTtlConfig(ttl_ms=ttl_ms, update_type=update)}
         self.states: dict[str, Any] = {
             "map": MapStateDescriptor(

@@ -11,7 +11,7 @@ from idlestate.state import (
     MapStateDescriptor,
     ReducingStateDescriptor,
     StateTtlConfig,
-    TtlUpdateType,
+    UpdateType,
     ValueStateDescriptor,
 )
 
@@ -66,9 +66,9 @@ class Scripted(KeyedProcessFunction):
     def __init__(self, ttl_ms: int | None = None, *, renews: bool = False) -> None:
         ttl = None
         if ttl_ms is not None:
-            update = TtlUpdateType.ON_CREATE_AND_WRITE
+            update = UpdateType.ON_CREATE_AND_WRITE
             if renews:
-                update = TtlUpdateType.ON_READ_AND_WRITE
+                update = UpdateType.ON_READ_AND_WRITE
             ttl = StateTtlConfig(ttl_ms=ttl_ms, update_type=update)
         self.states = stored_states(ttl)
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate import BatchedProcessFunction
-from idlestate.state import StateTtlConfig, TtlUpdateType, ValueStateDescriptor
+from idlestate.state import StateTtlConfig, UpdateType, ValueStateDescriptor
 from tests.functions.scripted import TIMERS, set_timers
 
 OPERATIONS = (
@@ -24,9 +24,9 @@ class Batched(BatchedProcessFunction):
     def __init__(self, ttl_ms: int | None = None, *, renews: bool = False) -> None:
         of: dict[str, Any] = {}
         if ttl_ms is not None:
-            update = TtlUpdateType.ON_CREATE_AND_WRITE
+            update = UpdateType.ON_CREATE_AND_WRITE
             if renews:
-                update = TtlUpdateType.ON_READ_AND_WRITE
+                update = UpdateType.ON_READ_AND_WRITE
             of = {"ttl": StateTtlConfig(ttl_ms=ttl_ms, update_type=update)}
         self.states = {
             "count": ValueStateDescriptor(name="count", value_type=pa.int64(), default=0, **of),

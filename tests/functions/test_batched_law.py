@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idlestate import BatchedProcessFunction, Policy, UpdateType
-from idlestate.state import StateTtlConfig, TtlUpdateType, ValueStateDescriptor
+from idlestate.state import StateTtlConfig, ValueStateDescriptor
 from idlestate.testing import FunctionHarness, check_cuts
 from tests.function_reference import Model
 from tests.functions.scripted_batches import OPERATIONS, OUTPUT, Batched, Both
@@ -32,7 +32,7 @@ from tests.functions.test_function_law import (
 )
 from tests.lengths import law
 
-RENEWS = TtlUpdateType.ON_READ_AND_WRITE
+RENEWS = UpdateType.ON_READ_AND_WRITE
 KEYS = st.sampled_from("aaaaabcdef")
 RECORDS = st.lists(
     st.tuples(KEYS, st.integers(0, 150), st.sampled_from(OPERATIONS), st.integers(0, 9)),

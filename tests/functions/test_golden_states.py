@@ -16,9 +16,9 @@ from idlestate.state import (
     MapStateDescriptor,
     ReducingStateDescriptor,
     StateTtlConfig,
-    TtlUpdateType,
     ValueStateDescriptor,
 )
+from tests.golden_files import FLINK
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ttl_core.jsonl.gz"
 ACCUMULATOR = pa.struct([("total", pa.int64()), ("count", pa.int64())])
@@ -52,7 +52,7 @@ def traces() -> list[dict[str, Any]]:
 
 
 def descriptor(trace: dict[str, Any]) -> Any:
-    ttl = StateTtlConfig(ttl_ms=trace["ttl_ms"], update_type=TtlUpdateType(trace["update_type"]))
+    ttl = StateTtlConfig(ttl_ms=trace["ttl_ms"], update_type=FLINK[trace["update_type"]])
     common: dict[str, Any] = {"name": "state", "ttl": ttl}
     return {
         "value": lambda: ValueStateDescriptor(value_type=pa.string(), **common),

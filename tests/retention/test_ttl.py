@@ -1,14 +1,22 @@
 """The rule of a time to live."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from idlestate.errors import RefusedError
-from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.policy import FOREVER_MS, TimeDomain, UpdateType
 from idlestate.retention.ttl import expires_ms, expiry_ms, horizon_ms
-from idlestate.retention.ttl_config import CompactionCleanup, IncrementalCleanup, StateTtlConfig
+from idlestate.retention.ttl_config import (
+    TTL_DISABLED,
+    CompactionCleanup,
+    IncrementalCleanup,
+    StateTtlConfig,
+    StateVisibility,
+)
 
 EDGES = [-FOREVER_MS - 1, -FOREVER_MS, -1, 0, 1, 1000, FOREVER_MS - 1, FOREVER_MS]
 TIMES = st.sampled_from(EDGES) | st.integers(-FOREVER_MS - 1, FOREVER_MS)
@@ -32,11 +40,32 @@ def test_alive_at_the_last_millisecond_expired_at_the_next():
 
 
 @pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        *(("update_type", each) for each in UpdateType),
+        *(("visibility", each) for each in StateVisibility),
+        *(("time", each) for each in TimeDomain),
+    ],
+)
+def test_words_may_be_text_as_in_a_policy(name, member):
+    for word in (member, member.value):
+        assert getattr(StateTtlConfig(ttl="1h", **{name: word}), name) is member
+    with pytest.raises(RefusedError, match=f"{name} must be one of .*{member.value}"):
+        StateTtlConfig(ttl="1h", **{name: "sometimes"})
+
+
+def test_a_state_without_ttl_stays_so_where_it_is_copied():
+    assert not copy.deepcopy(TTL_DISABLED).enabled
+    assert StateTtlConfig(ttl_ms=FOREVER_MS) != TTL_DISABLED
+
+
+@pytest.mark.parametrize(
     "make",
     [
-        lambda: StateTtlConfig(ttl="1h", update_type="OnCreateAndWrite"),
+        lambda: StateTtlConfig(ttl="1h", update_type="sometimes"),
         lambda: StateTtlConfig(ttl="1h", visibility=None),
-        lambda: StateTtlConfig(ttl="1h", time="event"),
+        lambda: StateTtlConfig(ttl="1h", time="sometimes"),
+        lambda: StateTtlConfig(ttl="1h", time=None),
         lambda: StateTtlConfig(ttl="1h", incremental=5),
         lambda: StateTtlConfig(ttl="1h", compaction=1000),
         lambda: IncrementalCleanup("5"),
@@ -45,5 +74,5 @@ def test_alive_at_the_last_millisecond_expired_at_the_next():
     ],
 )
 def test_settings_of_another_type_are_refused(make):
-    with pytest.raises(RefusedError, match=r"pass a|not valid"):
+    with pytest.raises(RefusedError, match=r"pass a|not valid|must be one of"):
         make()

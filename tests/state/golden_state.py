@@ -10,11 +10,10 @@ import pyarrow as pa
 
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import (
+    TTL_DISABLED,
     CompactionCleanup,
     IncrementalCleanup,
     StateTtlConfig,
-    StateVisibility,
-    TtlUpdateType,
 )
 from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.backend_factory import open_backend
@@ -38,6 +37,7 @@ from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode
 from idlestate.state.table import ListTable, MapTable, SingleTable
 from idlestate.state.value_state import ValueState
 from idlestate.timers.clock import FakeClock
+from tests.golden_files import FLINK
 from tests.state.state_steps import MEMORY, in_recorded_order
 
 Step = dict[str, Any]
@@ -96,14 +96,16 @@ def error_name(error: Exception) -> str:
 
 
 def ttl_of(config: dict[str, Any], time: TimeDomain = TimeDomain.PROCESSING) -> StateTtlConfig:
+    if config["update_type"] == "Disabled":
+        return TTL_DISABLED
     cleanup = config["cleanup"]
     incremental, each = cleanup["incremental"], cleanup["rocksdb_filter"]
     if isinstance(each, list):
         each = each[0]
     return StateTtlConfig(
         ttl_ms=config["ttl_ms"],
-        update_type=TtlUpdateType(config["update_type"]),
-        visibility=StateVisibility(config["visibility"]),
+        update_type=FLINK[config["update_type"]],
+        visibility=FLINK[config["visibility"]],
         time=time,
         full_snapshot=cleanup["full_snapshot"],
         incremental=incremental and IncrementalCleanup(*incremental),

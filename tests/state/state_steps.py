@@ -6,12 +6,8 @@ from typing import Any
 
 import hypothesis.strategies as st
 
-from idlestate.retention.policy import TimeDomain
-from idlestate.retention.ttl_config import (
-    StateTtlConfig,
-    StateVisibility,
-    TtlUpdateType,
-)
+from idlestate.retention.policy import TimeDomain, UpdateType
+from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility
 from idlestate.state.map_state import MapIterator
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -78,20 +74,23 @@ BATCHES = {"value": ("put_many", "update"), "map": ("put_many", "put")}
 """Per kind what writes a batch and what writes one of it, where that is not `add_many`, `add`."""
 
 TTLS = [
-    StateTtlConfig(
-        ttl_ms=ttl_ms,
-        update_type=update,
-        visibility=visibility,
-        time=time,
-        cleanup_in_background=False,
-    )
-    for update, visibility, ttl_ms, time in product(
-        TtlUpdateType, StateVisibility, [1, 10, 100], TimeDomain
-    )
-    if update is not TtlUpdateType.DISABLED or visibility is StateVisibility.NEVER_RETURN_EXPIRED
+    TTL_DISABLED,
+    *(
+        StateTtlConfig(
+            ttl_ms=ttl_ms,
+            update_type=update,
+            visibility=visibility,
+            time=time,
+            cleanup_in_background=False,
+        )
+        for update, visibility, ttl_ms, time in product(
+            UpdateType, StateVisibility, [1, 10, 100], TimeDomain
+        )
+    ),
 ]
-"""Every update type (one is off), visibility and clock. Nothing is cleaned up in background: each
-backend has its own ways there, and the model could not know what is still stored."""
+"""No time to live, and every update type, visibility and clock. Nothing is cleaned up in
+background: each backend has its own ways there, and the model could not know what is still stored.
+"""
 
 
 def in_recorded_order(state: Any) -> MapIterator:

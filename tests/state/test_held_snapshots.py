@@ -13,8 +13,8 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
-from idlestate.retention.policy import TimeDomain
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, TtlUpdateType
+from idlestate.retention.policy import TimeDomain, UpdateType
+from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.errors import SnapshotError
 from idlestate.state.heap import (
@@ -36,7 +36,7 @@ KEYS = [f"key {number}" for number in range(30)]
 TTLS = [
     TTL_DISABLED,
     StateTtlConfig(ttl_ms=40),
-    StateTtlConfig(ttl_ms=40, update_type=TtlUpdateType.ON_READ_AND_WRITE),
+    StateTtlConfig(ttl_ms=40, update_type=UpdateType.ON_READ_AND_WRITE),
 ]
 
 

@@ -33,7 +33,10 @@ TOLD_EVERY_S = 15
 CASES_A_RUN = 5
 """Hypothesis varies what it has after the tenth case of a run; new cases find more."""
 
-RULES = [list(ttls) for _, ttls in groupby(TTLS, lambda ttl: (ttl.update_type, ttl.visibility))]
+RULES = [
+    list(ttls)
+    for _, ttls in groupby(TTLS, lambda ttl: (ttl.enabled, ttl.update_type, ttl.visibility))
+]
 
 
 @pytest.fixture(autouse=True)
