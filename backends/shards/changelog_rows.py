@@ -18,6 +18,7 @@ from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards.emitted_rows import EmitsRows, record_schema
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.added_columns import CHANGE_COLUMNS
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason
@@ -47,16 +48,9 @@ def change_schema(spec: TableSpec) -> pa.Schema:
         return spec.kind.output
     if isinstance(spec.kind, EmitsRows):
         return record_schema(spec.shown_keys, spec.kind)
-    fields = [*spec.shown_keys, *spec.kind.results]
-    fields += [
-        ("change", pa.string()),
-        ("created_at", TIMESTAMP),
-        ("last_access", TIMESTAMP),
-        ("expired_at", TIMESTAMP),
-        ("reason", pa.string()),
-        ("batch_id", pa.int64()),
-    ]
-    return pa.schema(fields)
+    types = (pa.string(), TIMESTAMP, TIMESTAMP, TIMESTAMP, pa.string(), pa.int64())
+    added = zip(CHANGE_COLUMNS, types, strict=True)
+    return pa.schema([*spec.shown_keys, *spec.kind.results, *added])
 
 
 def of_batch(changes: _Rows, spec: TableSpec, batch_id: int) -> _Rows:

@@ -10,6 +10,7 @@ from idlestate.backends.shards.changelog_rows import (
     to_timestamps,
 )
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.added_columns import LIFE_COLUMNS
 from idlestate.retention.policy import Policy
 
 
@@ -25,14 +26,15 @@ def life_columns(spec: TableSpec, rows: Rows, policy: Policy) -> pa.Table:
     }
     names = [name for name, _ in spec.kind.results]
     columns |= dict(zip(names, spec.kind.result(rows.payload), strict=True))
-    columns |= {
-        "created_at": to_timestamps(shown_created_ms(spec, lives)),
-        "written_at": to_timestamps(lives.written_at_ms),
-        "read_at": to_timestamps(lives.read_at_ms),
-        "armed_at": to_timestamps(lives.armed_at_ms),
-        "last_access": to_timestamps(lives.last_access_ms(policy)),
-        "cleanup_at": to_timestamps(lives.cleanup_at_ms(policy)),
-        "deadline": to_timestamps(ends.deadline_ms),
-        "reason": REASONS.take(pa.array(ends.reason)),
-    }
+    times_ms = (
+        shown_created_ms(spec, lives),
+        lives.written_at_ms,
+        lives.read_at_ms,
+        lives.armed_at_ms,
+        lives.last_access_ms(policy),
+        lives.cleanup_at_ms(policy),
+        ends.deadline_ms,
+    )
+    added = (*map(to_timestamps, times_ms), REASONS.take(pa.array(ends.reason)))
+    columns |= dict(zip(LIFE_COLUMNS, added, strict=True))
     return pa.table(columns)
