@@ -25,11 +25,11 @@ def interval_join(left: DataFrame, right: DataFrame, windows: Windows) -> DataFr
     reach = f"{windows.max_ms}ms"
     return join(
         left,
-        right.withColumnRenamed("event_time", "right_time"),
+        right.withColumnRenamed("event_time", "right_event_time"),
         on="key",
         between=(f"-{reach}", reach),
         event_time="event_time",
-        right_time="right_time",
+        right_event_time="right_event_time",
         delay=f"{windows.min_ms}ms",
         uid="bench",
     )
@@ -39,10 +39,10 @@ def regular_join(left: DataFrame, right: DataFrame, windows: Windows) -> DataFra
     """Pairs of rows of a key, each row kept for a time to live: Flink's `STATE_TTL`."""
     return join(
         left,
-        right.withColumnRenamed("event_time", "right_time"),
+        right.withColumnRenamed("event_time", "right_event_time"),
         on="key",
         event_time="event_time",
-        right_time="right_time",
+        right_event_time="right_event_time",
         policy=Policy(ttl_ms=windows.max_ms, time=TimeDomain.EVENT),
         uid="bench",
     )
@@ -53,9 +53,13 @@ def spark_join(left: DataFrame, right: DataFrame, windows: Windows) -> DataFrame
     delay = f"{windows.min_ms} milliseconds"
     reach = F.expr(f"interval {windows.max_ms} milliseconds")
     left = left.withWatermark("event_time", delay)
-    right = right.select(F.col("key").alias("right_key"), F.col("event_time").alias("right_time"))
-    right = right.withWatermark("right_time", delay)
-    near = F.col("right_time").between(F.col("event_time") - reach, F.col("event_time") + reach)
+    right = right.select(
+        F.col("key").alias("right_key"), F.col("event_time").alias("right_event_time")
+    )
+    right = right.withWatermark("right_event_time", delay)
+    near = F.col("right_event_time").between(
+        F.col("event_time") - reach, F.col("event_time") + reach
+    )
     return left.join(right, (F.col("key") == F.col("right_key")) & near)
 
 
@@ -64,10 +68,10 @@ def asof_join(probes: DataFrame, versions: DataFrame, windows: Windows) -> DataF
     del windows
     return join_asof(
         probes,
-        versions.withColumnRenamed("event_time", "version_time"),
+        versions.withColumnRenamed("event_time", "version_event_time"),
         on="key",
         event_time="event_time",
-        version_time="version_time",
+        version_event_time="version_event_time",
         uid="bench",
     )
 

@@ -14,7 +14,7 @@ _SAID = (
     *("key", "aggregates", "kind", "keep", "order", "window", "rows", "range", "between", "how"),
     *("right", "versions"),
 )
-_TIMES = ("event_time", "right_time", "version_time")
+_TIMES = ("event_time", "right_event_time", "version_event_time")
 
 
 @dataclass(frozen=True, slots=True)

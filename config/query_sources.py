@@ -17,7 +17,7 @@ from idlestate.config.yaml_loader import REFUSED
 SOURCE = "source"
 """What a query calls the source of a pipeline that has one without a name."""
 
-_SECOND = {"join": ("right", "right_time"), "join_asof": ("versions", "version_time")}
+_SECOND = {"join": ("right", "right_event_time"), "join_asof": ("versions", "version_event_time")}
 """By the operator, what a pipeline calls the second input, and the argument with its time."""
 _OF_INPUT = ("event_time", "delay", "idle_after", "policy")
 _OF_FILES = {each.alias or name for name, each in SourceSection.model_fields.items()}

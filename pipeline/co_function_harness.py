@@ -26,9 +26,9 @@ class CoFunctionHarness(TwoInputHarness, HarnessOfForms[Pairs]):
     Args:
         left, right: the columns of the inputs and their Arrow types; timestamps are
             `pa.timestamp("us", "UTC")`.
-        key, function, output, event_time, right_time, columns, right_columns, delay, right_delay,
-            idle_after, policy, config, order, max_ahead, min_event_time, null_key, rejects,
-            in_order, on_error: as for `co_process`, with columns by name.
+        key, function, output, event_time, right_event_time, columns, right_columns, delay,
+            right_delay, idle_after, policy, config, order, max_ahead, min_event_time, null_key,
+            rejects, in_order, on_error: as for `co_process`, with columns by name.
         clock: as for `RetainHarness`.
 
     Raises:
@@ -45,7 +45,7 @@ class CoFunctionHarness(TwoInputHarness, HarnessOfForms[Pairs]):
         function: KeyedCoProcessFunction,
         output: str,
         event_time: str | None = None,
-        right_time: str | None = None,
+        right_event_time: str | None = None,
         columns: Sequence[str] | str | None = None,
         right_columns: Sequence[str] | str | None = None,
         delay: Duration = "0s",
@@ -71,7 +71,7 @@ class CoFunctionHarness(TwoInputHarness, HarnessOfForms[Pairs]):
             output=output,
             uid=HARNESS,
             event_time=event_time,
-            right_time=right_time,
+            right_event_time=right_event_time,
             columns=columns,
             right_columns=right_columns,
             delay=delay,

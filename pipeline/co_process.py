@@ -39,7 +39,7 @@ def co_process(
     output: str,
     uid: str,
     event_time: ColumnArgument | None = None,
-    right_time: ColumnArgument | None = None,
+    right_event_time: ColumnArgument | None = None,
     columns: Sequence[ColumnArgument] | ColumnArgument | None = None,
     right_columns: Sequence[ColumnArgument] | ColumnArgument | None = None,
     delay: Duration = "0s",
@@ -78,7 +78,7 @@ def co_process(
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column of the left input, a timestamp; required unless the policy
             uses processing time.
-        right_time: the event-time column of the right input; default: the same name.
+        right_event_time: the event-time column of the right input; default: the same name.
         columns, right_columns: the columns of the rows that `process_element1` and
             `process_element2` receive; default: all of simple types.
         delay: how late left records may arrive: text such as `10m` or `1h30m`, or a timedelta.
@@ -117,7 +117,7 @@ def co_process(
         output=output,
         uid=uid,
         event_time=event_time,
-        right_time=right_time,
+        right_event_time=right_event_time,
         columns=columns,
         right_columns=right_columns,
         delay=delay,
@@ -150,7 +150,7 @@ def co_operator(
     output: str,
     uid: str,
     event_time: ColumnArgument | None,
-    right_time: ColumnArgument | None,
+    right_event_time: ColumnArgument | None,
     columns: Sequence[ColumnArgument] | ColumnArgument | None,
     right_columns: Sequence[ColumnArgument] | ColumnArgument | None,
     delay: Duration,
@@ -179,8 +179,8 @@ def co_operator(
     keys = given.columns("key", key)
     resolved = choose_policy(policy, config, uid)
     is_event_time = resolved.time is TimeDomain.EVENT
-    time = right_time or event_time
-    named_time = None if time is None else given_right.column("right_time", time)
+    time = right_event_time or event_time
+    named_time = None if time is None else given_right.column("right_event_time", time)
     check_columns(right, uid, event_time=named_time, is_event_time=is_event_time)
     used = [
         given_columns(given, "columns", columns, left.names, _simple(left)),

@@ -126,7 +126,7 @@ def _of_two(
             key=list(pipeline.key),
             function=load_co_function(uid, str(pipeline.function)),
             output=str(pipeline.output),
-            right_time=second.event_time,
+            right_event_time=second.event_time,
             columns=pipeline.columns or None,
             right_columns=pipeline.right.columns or None,
             right_delay=behind,
@@ -147,7 +147,7 @@ def _of_two(
     if pipeline.versions is not None:
         operators = as_of_operator(
             *spark_schemas,
-            version_time=second.event_time,
+            version_event_time=second.event_time,
             version_delay=behind,
             columns=pipeline.versions.columns or None,
             order=pipeline.order,
@@ -157,7 +157,7 @@ def _of_two(
     between = pipeline.between
     operators = join_operator(
         *spark_schemas,
-        right_time=second.event_time,
+        right_event_time=second.event_time,
         right_delay=behind,
         right_policy=config.right_policy_for(uid),
         between=None if between is None else (_span(between[0]), _span(between[1])),

@@ -43,7 +43,7 @@ def join(
     on: Sequence[ColumnArgument] | ColumnArgument,
     uid: str,
     event_time: ColumnArgument,
-    right_time: ColumnArgument | None = None,
+    right_event_time: ColumnArgument | None = None,
     how: str = "inner",
     between: tuple[Duration, Duration] | None = None,
     policy: str | Policy | None = None,
@@ -79,7 +79,7 @@ def join(
             is a left row.
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column of the left input, a timestamp.
-        right_time: the event-time column of the right input; default: the same name.
+        right_event_time: the event-time column of the right input; default: the same name.
         how: `inner`; `left`, `right` or `full` to also emit rows of that input or of both without a
             match, with nulls; `semi` or `anti` to emit only left rows, with or without a
             match.
@@ -122,7 +122,7 @@ def join(
         on=on,
         uid=uid,
         event_time=event_time,
-        right_time=right_time,
+        right_event_time=right_event_time,
         how=how,
         between=between,
         policy=policy,
@@ -150,7 +150,7 @@ def join_operator(
     on: Sequence[ColumnArgument] | ColumnArgument,
     uid: str,
     event_time: ColumnArgument,
-    right_time: ColumnArgument | None,
+    right_event_time: ColumnArgument | None,
     how: str,
     between: tuple[Duration, Duration] | None,
     policy: str | Policy | None,
@@ -177,7 +177,7 @@ def join_operator(
         raise given.refused(f"how {how!r} is not valid; pass one of {', '.join(HOW)}")
     interval = None if between is None else _interval(given, between)
     keys = given.columns("on", on)
-    time = given_right.column("right_time", right_time or event_time)
+    time = given_right.column("right_event_time", right_event_time or event_time)
     check_columns(right, uid, event_time=time)
     emits_pairs = how not in ("semi", "anti")
     of_left = tuple(name for name in left.names if name not in keys)

@@ -35,7 +35,7 @@ def join_asof(
     on: Sequence[ColumnArgument] | ColumnArgument,
     uid: str,
     event_time: ColumnArgument,
-    version_time: ColumnArgument | None = None,
+    version_event_time: ColumnArgument | None = None,
     how: str = "inner",
     columns: Sequence[ColumnArgument] | ColumnArgument | None = None,
     delay: Duration = "0s",
@@ -69,7 +69,7 @@ def join_asof(
             matches nothing.
         uid: the operator's stable name, which identifies its state in the checkpoint.
         event_time: the event-time column of the probes, a timestamp.
-        version_time: the event-time column of the versions; default: the same name.
+        version_event_time: the event-time column of the versions; default: the same name.
         how: `inner`, or `left` to emit probes without a version too.
         columns: columns of the versions to emit; default: all except the keys. Probe columns must
             have different names.
@@ -113,7 +113,7 @@ def join_asof(
         on=on,
         uid=uid,
         event_time=event_time,
-        version_time=version_time,
+        version_event_time=version_event_time,
         how=how,
         columns=columns,
         delay=delay,
@@ -141,7 +141,7 @@ def as_of_operator(
     on: Sequence[ColumnArgument] | ColumnArgument,
     uid: str,
     event_time: ColumnArgument,
-    version_time: ColumnArgument | None,
+    version_event_time: ColumnArgument | None,
     how: str,
     columns: Sequence[ColumnArgument] | ColumnArgument | None,
     delay: Duration,
@@ -165,7 +165,7 @@ def as_of_operator(
     if how not in HOW:
         raise given.refused(f"how {how!r} is not valid; pass 'inner' or 'left'")
     keys = given.columns("on", on)
-    time = given_versions.column("version_time", version_time or event_time)
+    time = given_versions.column("version_event_time", version_event_time or event_time)
     check_columns(versions, uid, event_time=time)
     every = tuple(name for name in versions.names if name not in keys)
     chosen = every if columns is None else given_versions.columns("columns", columns)

@@ -24,7 +24,7 @@ from idlestate.config.sql.query_plan import (
     Selected,
     Step,
     Where,
-    right_time_name,
+    right_event_time_name,
 )
 from idlestate.config.sql.quoting import quoted
 from idlestate.errors import RefusedError
@@ -44,8 +44,8 @@ _OPERATORS: dict[str, Callable[..., DataFrame]] = {
     "join_asof": join_asof,
     "over": over,
 }
-_OF_VERSIONS = ("version_time", "version_delay")
-_OF_RIGHT = ("right_time", "right_delay", "right_policy")
+_OF_VERSIONS = ("version_event_time", "version_delay")
+_OF_RIGHT = ("right_event_time", "right_delay", "right_policy")
 _OF_TWO_INPUTS = (*_OF_VERSIONS, *_OF_RIGHT, "idle_after")
 _OF_GROUPS = ("read_when", "renamed", "fire_after")
 _NOT_TAKEN = {
@@ -58,7 +58,7 @@ _NOT_TAKEN = {
 _PLACE_OF_SPARK = re.compile(r"; line \d+ pos \d+;?$")
 """Where in the expression, which Spark takes for a text of its own."""
 _DEFAULTS = {"rejects": False, "backend": "spark"}
-_TIMES = ("event_time", "version_time", "right_time")
+_TIMES = ("event_time", "version_event_time", "right_event_time")
 
 
 def planned_query(
@@ -91,10 +91,12 @@ def planned_query(
                 plan.second_retention, given.pop("right_policy", policy), config, uid
             )
             given["right_policy"] = choose_policy(of_right, config, uid)
-            second, given["right_time"] = _with_time(second, given, uid)
-            named = {given["right_time"].lower(): second.place, **plan.named}
+            second, given["right_event_time"] = _with_time(second, given, uid)
+            named = {given["right_event_time"].lower(): second.place, **plan.named}
             plan = replace(plan, named=named)
-        time = given.get("right_time", given.get("version_time", given.get("event_time")))
+        time = given.get(
+            "right_event_time", given.get("version_event_time", given.get("event_time"))
+        )
         of_second = replace(plan, rows=second)
         inputs.append(_read(of_second, table(second), uid, given, time))
     chosen = _policy(plan, policy, config, uid)
@@ -136,13 +138,13 @@ def refused_in_place(plan: QueryPlan, uid: str) -> Iterator[None]:
 
 def _with_time(rows: QueryRows, given: Mapping[str, Any], uid: str) -> tuple[QueryRows, str]:
     """The right rows of a join with their event time under a name that left rows do not have."""
-    time = given.get("right_time", given.get("event_time"))
+    time = given.get("right_event_time", given.get("event_time"))
     if time is None:
         raise RefusedError(
             f"operator {uid!r}: query, {rows.place}: the query names no event time; pass "
-            "event_time, and right_time if the other input has another name for it"
+            "event_time, and right_event_time if the other input has another name for it"
         )
-    name = right_time_name(str(time))
+    name = right_event_time_name(str(time))
     *steps, only = rows.steps
     renamed = Computed({name: quoted(str(time))})
     return replace(rows, steps=(*steps, renamed, only)), name

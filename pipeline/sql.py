@@ -35,10 +35,10 @@ def sql(
     renamed: Mapping[str, str] | None = None,
     fire_after: Duration | None = None,
     in_order: bool | None = None,
-    version_time: str | None = None,
+    version_event_time: str | None = None,
     version_delay: Duration | None = None,
     idle_after: Duration | Mapping[str, Duration] | None = None,
-    right_time: str | None = None,
+    right_event_time: str | None = None,
     right_delay: Duration | None = None,
     right_policy: str | Policy | None = None,
 ) -> DataFrame:
@@ -58,8 +58,8 @@ def sql(
         event_time: the event-time column of the input, a timestamp; required unless the policy uses
             processing time, or the query names it in a window or ORDER BY.
         read_when, renamed, fire_after: as for `retain`; with GROUP BY only.
-        version_time, version_delay: as for `join_asof`; with an as-of join only.
-        right_time, right_delay, right_policy: as for `join`; with a join of rows only.
+        version_event_time, version_delay: as for `join_asof`; with an as-of join only.
+        right_event_time, right_delay, right_policy: as for `join`; with a join of rows only.
         idle_after: as for `join` and `join_asof`; with a join only.
         delay, policy, config, max_ahead, min_event_time: as for `retain`.
         malformed, null_key, rejects, shards, backend, sidecar, runs, in_order: as for the operator.
@@ -102,10 +102,10 @@ def sql(
         renamed=renamed,
         fire_after=fire_after,
         in_order=in_order,
-        version_time=version_time,
+        version_event_time=version_event_time,
         version_delay=version_delay,
         idle_after=idle_after,
-        right_time=right_time,
+        right_event_time=right_event_time,
         right_delay=right_delay,
         right_policy=right_policy,
     )

@@ -60,7 +60,7 @@ def main(folder: Path, port: int) -> None:
         uid="visits-seen-again",
         on="visitor",
         event_time="event_time",
-        right_time="seen_again_at",
+        right_event_time="seen_again_at",
         between=("1ms", "5s"),
         delay="1s",
     )

@@ -89,15 +89,15 @@ class AsOfJoin(JoinInputs):
         if not stars:
             own = {**{name.lower(): name for name in self.keys}, **self.first.used}
             probes = probes.then(Only(tuple(own.values()), self.first.places))
-        (time, version_time), columns = self._times[0], self._columns()
+        (time, version_event_time), columns = self._times[0], self._columns()
         arguments: dict[str, object] = {
             "on": list(self.keys),
             "how": self._how,
             "columns": [*columns],
             "event_time": time,
         }
-        if version_time is not None:
-            arguments["version_time"] = version_time
+        if version_event_time is not None:
+            arguments["version_event_time"] = version_event_time
         plan = QueryPlan(
             "join_asof",
             probes,

@@ -55,7 +55,7 @@ class Only:
 Step = Named | Where | Selected | Computed | Only
 
 
-def right_time_name(time: str) -> str:
+def right_event_time_name(time: str) -> str:
     """The name of the event time of a join's right rows, which left rows do not have."""
     return f"right.{time}"
 

@@ -10,7 +10,7 @@ from idlestate.config.sql.query_plan import (
     QueryPlan,
     QueryRows,
     Where,
-    right_time_name,
+    right_event_time_name,
 )
 from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import Select
@@ -134,12 +134,12 @@ class RowJoin(JoinInputs):
             left = left.then(Only(tuple(own.values()), self.first.places))
         arguments: dict[str, object] = {"on": list(self.keys), "how": self._how}
         if self._times:
-            arguments["event_time"], arguments["right_time"] = self._times[0], self._times[1]
+            arguments["event_time"], arguments["right_event_time"] = self._times[0], self._times[1]
             arguments["between"] = self._between
         named = self.named()
         if self._times:
             time = self._times[1]
-            named[right_time_name(time).lower()] = self.second.places[time.lower()]
+            named[right_event_time_name(time).lower()] = self.second.places[time.lower()]
         plan = QueryPlan(
             "join",
             left,

@@ -31,7 +31,7 @@ JOINS: list[Case] = [
             "how": "inner",
             "columns": ["rate"],
             "event_time": "t",
-            "version_time": "ts",
+            "version_event_time": "ts",
         },
         ("`id`", "`rate`"),
         None,
@@ -49,7 +49,7 @@ JOINS: list[Case] = [
             "how": "left",
             "columns": ["rate"],
             "event_time": "t",
-            "version_time": "t",
+            "version_event_time": "t",
         },
         None,
         "`rate` > 1",
@@ -66,14 +66,14 @@ JOINS: list[Case] = [
             "how": "inner",
             "columns": ["r.id", "r.t"],
             "event_time": "t",
-            "version_time": "t",
+            "version_event_time": "t",
         },
         ("`id`", "`r.id` AS `rate_id`", "`r.t` AS `t`"),
         None,
     ),
 ]
 
-DAY = {"event_time": "t", "right_time": "t", "between": ("-5m", "1d")}
+DAY = {"event_time": "t", "right_event_time": "t", "between": ("-5m", "1d")}
 ROW_JOINS: list[Case] = [
     (
         """

@@ -149,7 +149,7 @@ def co_processed(job: Job) -> DataFrame:
         *two_inputs(job),
         **job.common,
         key=job.key,
-        right_time="at",
+        right_event_time="at",
         policy=job.policy,
         function=Shop(),
         columns=["amount"],
@@ -169,7 +169,9 @@ def two_inputs(job: Job) -> tuple[DataFrame, DataFrame]:
 
 
 def joined(job: Job, **how: Any) -> DataFrame:
-    return join(*two_inputs(job), **job.common, on=job.key, right_time="at", how="full", **how)
+    return join(
+        *two_inputs(job), **job.common, on=job.key, right_event_time="at", how="full", **how
+    )
 
 
 def joined_as_of(job: Job) -> DataFrame:
@@ -177,7 +179,7 @@ def joined_as_of(job: Job) -> DataFrame:
         *two_inputs(job),
         **job.common,
         on=job.key,
-        version_time="at",
+        version_event_time="at",
         how="left",
         order="price",
         policy=job.policy,

@@ -156,7 +156,7 @@ def test_functions_take_the_arguments_of_their_harness() -> None:
     check_cuts(Sums(), RECORDS, runs=1, in_order=True, **shared)
     with pytest.raises(AssertionError, match="divided into batches"):
         check_cuts(Sums(), RECORDS, in_order=False, **shared)
-    check_cuts(Newest(), PAIRS, runs=1, right_time="at", **shared)
+    check_cuts(Newest(), PAIRS, runs=1, right_event_time="at", **shared)
 
 
 def test_a_harness_is_made_anew() -> None:

@@ -33,7 +33,7 @@ ARGUMENTS: dict[str, Any] = {
     "key": "item",
     "output": OUTPUT,
     "event_time": "event_time",
-    "right_time": "raised_at",
+    "right_event_time": "raised_at",
     "delay": "20m",
     "right_delay": "30m",
     "policy": Policy(idle_min="30m", idle_max="45m"),

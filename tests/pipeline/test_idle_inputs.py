@@ -37,7 +37,7 @@ T0 = 100 * 24 * 60 * MINUTE
 
 def query(shards=2, **changed):
     arguments = {
-        "on": "k", "uid": "q", "event_time": "t", "version_time": "t_v", "how": "left",
+        "on": "k", "uid": "q", "event_time": "t", "version_event_time": "t_v", "how": "left",
         "columns": None, "delay": "0s", "version_delay": None, "idle_after": "5m", "order": (),
         "policy": Policy(), "config": None, "max_ahead": "365d", "min_event_time": "1970-01-02",
         "null_key": "keep", "rejects": False, "shards": None, "place": {"runs": None},
@@ -216,7 +216,7 @@ def test_the_column_of_rejects_is_not_taken():
         as_of_operator(
             spark_schema(PROBES.append(pa.field("input", pa.string()))),
             spark_schema(VERSIONS), ignores_case=True, on="k", uid="q", event_time="t",
-            version_time="t_v", how="left", columns=None, delay="0s", version_delay=None,
+            version_event_time="t_v", how="left", columns=None, delay="0s", version_delay=None,
             idle_after=None, order=(), policy=Policy(), config=None, max_ahead="1h",
             min_event_time="1970-01-02", null_key="keep", rejects=True, shards=None,
             place={"runs": None},

@@ -32,7 +32,7 @@ def joined(orders: DataFrame, prices: DataFrame, **changed: Any) -> DataFrame:
         "on": "item",
         "between": ("-10m", "30m"),
         "event_time": "event_time",
-        "right_time": "valid_from",
+        "right_event_time": "valid_from",
         "delay": "20m",
         "how": "full",
         "uid": "offers",
@@ -128,7 +128,7 @@ def test_orders_and_prices_meet(spark: SparkSession, tmp_path: Path, backend: st
     [
         ({"how": "outer"}, "how 'outer' is not valid; pass one of inner, left, right, full, semi"),
         ({"on": "id"}, "on: column id of the right input not found; available: item, valid_from"),
-        ({"right_time": None}, "event_time column event_time not found; available: item"),
+        ({"right_event_time": None}, "event_time column event_time not found; available: item"),
         ({"between": "30m"}, "between: '30m' cannot be used here; pass two durations"),
         ({"between": ("1h", "-1h")}, "between: 1h is after -1h, so that nothing matches"),
         ({"between": ("-1x", "1h")}, "between: .1x. is not a valid duration"),

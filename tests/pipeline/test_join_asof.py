@@ -73,7 +73,7 @@ def joined(orders: DataFrame, prices: DataFrame, **changed: Any) -> DataFrame:
     arguments: dict[str, Any] = {
         "on": "item",
         "event_time": "event_time",
-        "version_time": "valid_from",
+        "version_event_time": "valid_from",
         "delay": "20m",
         "how": "left",
         "policy": Policy(ttl_ms=TTL_MS),
@@ -174,7 +174,7 @@ def test_time_goes_on_without_prices(spark: SparkSession, tmp_path: Path, backen
     [
         ({"how": "outer"}, "how 'outer' is not valid; pass 'inner' or 'left'"),
         ({"on": "id"}, "column id of the versions not found; available: item, valid_from, price"),
-        ({"version_time": None}, "event_time column event_time not found; available: item"),
+        ({"version_event_time": None}, "event_time column event_time not found; available: item"),
         ({"columns": ["cost"]}, "column cost of the versions not found"),
         ({"order": "order_id"}, "order: use columns of the versions: valid_from, price"),
     ],

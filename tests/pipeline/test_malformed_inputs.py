@@ -14,7 +14,7 @@ from tests.pipeline.two_input_runs import TwoInputRun
 def test_one_input_may_have_a_column_of_malformed_rows():
     bad = PROBES.append(pa.field("bad", pa.string()))
     arguments = {"ignores_case": True, "on": "k", "uid": "q", "event_time": "t",
-        "version_time": "t_v", "how": "left", "columns": None, "delay": "0s",
+        "version_event_time": "t_v", "how": "left", "columns": None, "delay": "0s",
         "version_delay": None, "idle_after": None, "order": (), "policy": Policy(), "config": None,
         "max_ahead": "365d", "min_event_time": "1970-01-02", "null_key": "keep", "rejects": True,
         "shards": None, "place": {"runs": None}}  # fmt: skip

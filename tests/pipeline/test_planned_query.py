@@ -38,7 +38,7 @@ CASES: list[tuple[Callable[..., Any], str, dict[str, Any]]] = [
     (
         join_asof,
         "SELECT t.*, r.x FROM t ASOF JOIN r ON t.k = r.k AND t.t >= r.u",
-        {"on": ["k"], "columns": ["x"], "event_time": "t", "version_time": "u", "delay": "1m"}
+        {"on": ["k"], "columns": ["x"], "event_time": "t", "version_event_time": "u", "delay": "1m"}
         | {"idle_after": "5m", "rejects": True},
     ),
 ]

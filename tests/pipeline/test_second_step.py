@@ -138,7 +138,12 @@ def test_other_inputs_beside_the_first_operator_are_refused(
         habits(ended.union(visits(clicks, uid="others")))
     with pytest.raises(RefusedError, match="an operator with two inputs cannot follow"):
         join_asof(
-            clicks, ended, on="id", event_time="event_time", version_time="expired_at", uid="joined"
+            clicks,
+            ended,
+            on="id",
+            event_time="event_time",
+            version_event_time="expired_at",
+            uid="joined",
         )
     with pytest.raises(RefusedError, match="the input has a watermark already"):
         visits(clicks.withWatermark("event_time", "1 minute"))

@@ -38,7 +38,7 @@ def test_as_of_join_gives_the_rows_of_the_python_form(spark: SparkSession) -> No
         on="cur",
         how="left",
         event_time="t",
-        version_time="ts",
+        version_event_time="ts",
         columns=["rate"],
         **shared,
     ).selectExpr("id", "rate * 2 AS twice", "batch_id")
@@ -124,7 +124,7 @@ def test_hints_of_both_inputs_are_the_policies_of_the_python_form(
             *(orders, right),
             on="k",
             how="full",
-            right_time="paid_at",
+            right_event_time="paid_at",
             policy=left,
             right_policy=of_right,
             **shared,
@@ -137,7 +137,10 @@ def test_hints_of_both_inputs_are_the_policies_of_the_python_form(
     ("given", "what"),
     [
         ({}, 'line 1, column 32, "payments p": the query names no event time; pass event_time'),
-        ({"event_time": "t", "version_time": "t"}, "version_time does not apply to this query"),
+        (
+            {"event_time": "t", "version_event_time": "t"},
+            "version_event_time does not apply to this query",
+        ),
     ],
 )
 def test_arguments_that_do_not_fit_a_join(

@@ -53,7 +53,7 @@ def changes(spark: SparkSession, pace: Pace, uid: str) -> DataFrame:
         on="order_id",
         between=("-5m", "2h"),
         event_time="ordered_at",
-        right_time="paid_at",
+        right_event_time="paid_at",
         how="full",
         delay="10m",
         policy=idlestate.Policy(ttl="90m"),
