@@ -84,7 +84,7 @@ class Config:
         return self._kept(self.choice_for(uid, state), query.retention if query else None)
 
     def right_policy_for(self, uid: str) -> Policy | None:
-        """The policy of a join's right rows, if it has one of its own; for any uid."""
+        """The policy of a join's right rows, if they have a separate one; for any uid."""
         right = self.pipelines[uid].right if uid in self.pipelines else None
         query = self.queries.get(uid)
         if right is None or (right.policy is None and query is None):

@@ -1,4 +1,4 @@
-"""Pipelines with a query: the fields that it stands for are filled in before they are checked."""
+"""Pipelines with a query: the fields that it replaces are filled in before they are checked."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -69,7 +69,7 @@ def without_plan(path: FieldPath, fields: Mapping[str, object]) -> FilledIn:
 
 
 def with_sources(path: FieldPath, fields: Mapping[str, object], plan: QueryPlan) -> FilledIn:
-    """Fill in the inputs of a pipeline with `sources`, which are those of its query."""
+    """Fill in the inputs of a pipeline with `sources`, which are the tables of its query."""
     findings = [*_check_names(path, fields)]
     filled, origins = dict(fields), dict[FieldPath, FieldPath]()
     known = _names(fields)

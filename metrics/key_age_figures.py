@@ -70,6 +70,6 @@ def _times_ms(operators: Sequence[OperatorFigures], now_ms: int) -> Ints:
 
 
 def _closed_ms(figures: OperatorFigures) -> int:
-    """What ended up to then is closed, since the look at the keys: before the first open life."""
+    """Lives that ended up to then have been closed since the scan: before the first open life."""
     end_ms = figures.next_end_ms
     return NEVER_MS if end_ms is None or end_ms == FOREVER_MS else end_ms - 1

@@ -1,4 +1,4 @@
-"""An operator's figures, added up from those of its shards: the same wherever its state is."""
+"""An operator's figures, summed over its shards: the same wherever its state is."""
 
 from collections.abc import Iterable, Sequence
 

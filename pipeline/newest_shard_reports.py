@@ -63,7 +63,7 @@ class NewestShardReports:
 
     @property
     def progress_ms(self) -> int:
-        """The time reached: the highest event time, or in processing time that of the batch."""
+        """The time reached: the highest event time, or in processing time the time of the batch."""
         every = (max(each.time_ms, each.highest_ms) for each in self._reports.values())
         return max(every, default=0)
 

@@ -130,7 +130,7 @@ def _state(
 
 
 def order_of(function: object, policy: Policy, in_order: bool | None) -> bool:
-    """Whether rows wait for their turn: as asked for, else if what comes out depends on it most."""
+    """Whether rows wait for the watermark: as requested, else if the output depends on it most."""
     if in_order is not None:
         return in_order
     has_timers = isinstance(function, KeyedProcessFunction) and (

@@ -141,7 +141,7 @@ def check_starts(check: Callable[[StreamingQuery], None]) -> None:
 
 
 def check_sinks(kind: type[_Sink], check: Callable[[_Sink, SparkSession], None]) -> None:
-    """Make `foreachBatch` of every writer check a sink of a kind that it is given."""
+    """Make `foreachBatch` of every writer check sinks of a certain kind."""
     spark_s = DataStreamWriter.foreachBatch
     if hasattr(spark_s, "__wrapped__"):
         return

@@ -70,7 +70,7 @@ def forget_entry(checkpoint: Folder, log: str, name: object) -> None:
 
 
 def clear_half_planned(checkpoint: Folder) -> None:
-    """Remove what is left of a first start that was killed while it wrote the plan of batch 0.
+    """Remove the remains of a first start that was killed while it wrote the plan of batch 0.
 
     Spark writes a temporary file and then renames it. It refuses to start a query without planned
     batches as long as such a file is in its log.

@@ -74,7 +74,7 @@ class MergePolicy:
     def runs_taken(
         self, fresh: int, runs: Sequence[int], live: int, *, is_turn: bool = False
     ) -> int:
-        """How many of the newest runs are written anew together with a batch's rows.
+        """How many of the newest runs are rewritten together with a batch's rows.
 
         Args:
             fresh: rows of the batch.

@@ -107,7 +107,7 @@ def _neighbours_have_one_key(by_hash: Distinct, keys: Keys) -> bool:
 
 
 def _have_one_key(by_hash: Distinct, keys: Keys) -> bool:
-    """Whether rows with one hash have one key, in whatever order rows came."""
+    """Whether all rows with the same hash have the same key, regardless of the order of rows."""
     others = np.flatnonzero(~by_hash.begins)
     if 2 * len(others) < len(by_hash.order):
         before = take_keys(keys, by_hash.order[others - 1])

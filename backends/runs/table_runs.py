@@ -46,7 +46,7 @@ class Runs:
         return replace(self, schema=schema, runs=runs)
 
     def with_revision(self, revision: Revision) -> "Runs":
-        """The same rows, revised; the next batch writes all of them anew."""
+        """The same rows, revised; the next batch rewrites all of them."""
         return replace(self, runs=tuple(run.with_revision(revision) for run in self.runs))
 
     def look_up(self, hashes: Ints, keys: Keys) -> tuple[Ints, Rows]:
@@ -213,7 +213,7 @@ class Runs:
         return Next(self, fresh, closed, live, policy, sweep_at_ms, batch_id, merge, taken)
 
     def _is_stale(self, policy: Policy) -> bool:
-        """Whether some run is indexed by another policy, so that sweeps look at all its rows."""
+        """Whether some run is indexed by another policy, so that sweeps scan all its rows."""
         return not policy.is_unbounded and any(
             ending(run.policy) != ending(policy) for run in self.runs
         )

@@ -1,4 +1,4 @@
-"""What a batch makes of a shard: the step in which operators differ, whatever their data is.
+"""What a batch does to a shard: the step in which operators differ, regardless of their data.
 
 Travels to tasks, so it imports nothing until it is used.
 """

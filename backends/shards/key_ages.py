@@ -34,7 +34,7 @@ OpenLives = Sequence[tuple[Runs, Policy]]
 
 @dataclass(frozen=True, slots=True)
 class KeyAges:
-    """The result of the last look at a shard.
+    """The result of the last scan of a shard.
 
     Attributes:
         policies: of each table the part of its policy that decides when lives end; none before the
@@ -84,7 +84,7 @@ class KeyAges:
     def _looked(
         self, tables: OpenLives, now_ms: int, most_rows: int, unseen_end_ms: int
     ) -> "KeyAges":
-        """The result of a look; no life in rows beyond `most_rows` ends before `unseen_end_ms`."""
+        """The result of a scan; no life in rows beyond `most_rows` ends before `unseen_end_ms`."""
         live, rows = (sum(counts) for counts in zip(*map(_sizes, tables), strict=True))
         is_whole = rows <= most_rows
         due_ms, accesses_ms = [], []

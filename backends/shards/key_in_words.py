@@ -1,4 +1,4 @@
-"""What is known of a key, as a sentence."""
+"""The facts about a key, as a sentence."""
 
 from collections.abc import Callable
 

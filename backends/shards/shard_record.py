@@ -199,7 +199,7 @@ class ShardRecord:
 
     @property
     def live_keys(self) -> int:
-        """Open lives; of a join the rows in state."""
+        """Open lives; for a join, the rows in state."""
         return sum(self.table(name).live for name in LIVES)
 
     @property

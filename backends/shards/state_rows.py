@@ -1,4 +1,4 @@
-"""What is in state of a shard as a table: lives, or of a join the rows of both inputs."""
+"""The state of a shard as a table: lives, or for a join the rows of both inputs."""
 
 from collections.abc import Iterator
 

@@ -114,7 +114,7 @@ class TableSpec:
 
     @property
     def is_of_sides(self) -> bool:
-        """Whether keys have rows of two inputs, each with retention of its own, and no lives."""
+        """Whether keys have rows of two inputs, each with its own retention, instead of lives."""
         return isinstance(self.kind, StreamJoin)
 
     @property

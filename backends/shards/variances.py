@@ -1,4 +1,4 @@
-"""Variances and standard deviations per segment: stable, in whatever order records are added up.
+"""Variances and standard deviations per segment: numerically stable in any order of records.
 
 Kept are the count, the smallest value, and the sums of the differences from it and of their
 squares, as pairs of doubles (`double_double`). A difference is never negative, so that nothing is

@@ -1,4 +1,4 @@
-"""What a query says: an operator, its arguments, what it reads and what comes out of it.
+"""The meaning of a query: an operator, its arguments, its inputs and its output.
 
 No Spark is needed for it. Texts of expressions are Spark SQL, for Spark to read.
 """

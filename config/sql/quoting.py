@@ -2,7 +2,7 @@
 
 
 def quoted(name: str) -> str:
-    """A name as Spark reads it, whatever is in it."""
+    """A name, quoted for Spark, with any characters in it."""
     return "`{}`".format(name.replace("`", "``"))
 
 

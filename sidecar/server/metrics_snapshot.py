@@ -1,4 +1,4 @@
-"""The metrics of a sidecar's process, and those of its operators that pipelines do not have."""
+"""The metrics of a sidecar's process, and metrics of its operators that pipelines lack."""
 
 from collections.abc import Callable, Sequence
 

@@ -17,7 +17,7 @@ Now: TypeAlias = tuple[OperatorRecord, list[ShardRecord]]
 
 
 class OperatorSnapshot:
-    """Adds the figures of shards up to those of operators.
+    """Sums the figures of shards per operator.
 
     Bytes of the store that no operator refers to, such as removed values that still take space,
     count as dead, for each operator in proportion to its own bytes.

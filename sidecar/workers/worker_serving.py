@@ -31,7 +31,7 @@ Tell = Callable[[Mapping[str, str]], None]
 
 
 def run(settings: WorkerSettings, tell: Tell) -> int:
-    """Serve to the end; tell where it listens, or why it cannot. Returns the exit code."""
+    """Serve until the end; report the address, or why it cannot listen. Returns the exit code."""
     keep_memory()
     take_short_turns()
     try:
