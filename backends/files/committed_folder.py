@@ -38,10 +38,10 @@ class CommittedFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        """Hold the folder, made where there is none.
+        """Use this folder; create it if it does not exist.
 
         Raises:
-            RefusedError: it is of something else.
+            RefusedError: the folder contains something else.
             StoreError: another process has it, or the disk refuses.
         """
         self.path = path

@@ -122,7 +122,7 @@ def decode_run(source: Source, schema: TableSchema, batch_id: int) -> Run:
         _check(metadata.get(_KEYS_KEY), stored, schema)
         policy = Policy.from_json(json.loads(metadata[_POLICY_KEY]))
     except (pa.ArrowInvalid, OSError, IndexError) as error:
-        raise RunError(f"this is no whole run: {error}") from error
+        raise RunError(f"this is not a complete run: {error}") from error
     return RunIndex(RowLayout(stored), policy, list(_entries(index))).run(source, schema, batch_id)
 
 
@@ -158,11 +158,11 @@ def _encode_index(entries: Sequence[SegmentIndex], metadata: dict[bytes, bytes])
 def _read_index(source: Source) -> pa.RecordBatch:
     stop = source.data.size - _LENGTH.size
     if stop < 0:
-        raise RunError(f"this is no whole run: {source.data.size} bytes")
+        raise RunError(f"this is not a complete run: {source.data.size} bytes")
     source.need(np.array([stop]), np.array([source.data.size]))
     (length,) = _LENGTH.unpack(source.data.slice(stop))
     if not 0 < length <= stop:
-        raise RunError("this is no whole run: it does not end with the length of an index")
+        raise RunError("this is not a complete run: it does not end with the length of an index")
     source.need(np.array([stop - length]), np.array([stop]))
     with pa.ipc.open_stream(source.data.slice(stop - length, length)) as reader:
         return reader.read_next_batch()

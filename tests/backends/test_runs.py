@@ -318,7 +318,7 @@ def test_a_run_of_another_version_or_half_of_one_is_refused():
     run.need_all()
     data = run.source.data
     for part in (data.slice(0, data.size // 2), data.slice(0, 4), data.slice(0, 0)):
-        with pytest.raises(RunError, match="no whole run"):
+        with pytest.raises(RunError, match="not a complete run"):
             decode_run(Whole(part), SPEC.schema, 0)
     other = TableSpec((("other", pa.string()),), SPEC.kind)
     with pytest.raises(RunError, match="a checkpoint keeps its keys"):
