@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.retention.policy import Policy, TimeDomain, UpdateType
+from idlestate.retention.policy import Policy, UpdateType
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ValueStateDescriptor
@@ -72,7 +72,7 @@ def _idle(kind: Any, folder: Path, batches: list[pa.Array]) -> float:
         due = backend.get_state(ValueStateDescriptor(name="due", value_type=LONG))
         timers = backend.timer_service("idle", lambda _: None, lambda _: None)
         policy = Policy(idle_min_ms=HOUR_MS, idle_max_ms=2 * HOUR_MS)
-        idle = IdleBatches(policy, due, timers, TimeDomain.EVENT)
+        idle = IdleBatches(policy, due, timers)
         times = np.random.default_rng(7)
         for batch in batches:
             state.put_many(batch, numbers(batch))

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from idlestate.backends.shards.changelog_rows import change_schema
-from idlestate.errors import IdlestateError
+from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.pipeline.spark_types import spark_schema
 from idlestate.pipeline.task_errors import marked
@@ -142,7 +142,7 @@ class ExpiredReader(EndingReader):
                 answer = connection.call("expired", header)
                 rows = pa.ipc.open_stream(answer.parts[0]).read_all() if answer.parts else None
                 if rows is None or numbers_of(rows)[0].as_py() != at:
-                    raise IdlestateError(
+                    raise RefusedError(
                         f"expired records {at} to {partition.end - 1} of operator {link.uid!r} are "
                         "gone: they were older than expired_retention; start with a new checkpoint"
                     )
@@ -204,14 +204,14 @@ def link_of_options(options: Any) -> SidecarLink:
     """The operator that the options of a source name.
 
     Raises:
-        IdlestateError: an option is missing.
+        RefusedError: an option is missing.
     """
     file = options.get(LINK_FILE)
     if file is not None:
         return SidecarLink.of_text(Path(file).read_text())
     missing = [name for name in ("sidecar", "uid") if not options.get(name)]
     if missing:
-        raise IdlestateError(f"{FORMAT}: set option {' and '.join(missing)}")
+        raise RefusedError(f"{FORMAT}: set option {' and '.join(missing)}")
     secrets = {name: options.get(name) for name in _SECRETS}
     address = Address(options.get("sidecar"), **secrets)
     return SidecarLink(address, options.get("uid"), options.get("consumer") or "spark")

@@ -110,8 +110,7 @@ class StepOnSparkState:
         batch = self._batch
         stored = self._value.get()
         record = ShardRecord.decode(stored[0]) if stored else ShardRecord(self._uid, shard)
-        if batch.runs is None:
-            raise IdlestateError("a stream keeps its state")
+        assert batch.runs is not None, "a stream keeps its state"
         files = RunFiles(batch.runs, shard, batch.run_id)
         record = files.remove_unwanted(
             record, batch.times.batch_id, batch.retain_batches, orphans=files.is_first_visit

@@ -32,9 +32,9 @@ class IdleRetention:
         Args:
             policy: the windows; the rule is off iff the policy's idle rule is off.
             cleanup_time: value state of 64-bit integers.
-            register: the function of a timer service that registers a timer, in event or processing
-                time.
-            delete: its function that deletes a timer.
+            register: the function of a timer service that registers a timer in the policy's time
+                domain.
+            delete: its function that deletes a timer of this domain.
             namespace: of the timers.
         """
         self._policy = policy

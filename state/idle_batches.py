@@ -10,36 +10,28 @@ import numpy as np
 import pyarrow as pa
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions
-from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS, armed_cleanup_at, needs_rearm
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.state import Many
 from idlestate.state.timer_rows import times_for
 from idlestate.state.value_state import ValueState
-from idlestate.timers.timer_service import TimerService, check_domain
+from idlestate.timers.timer_service import TimerService
 
 
 class IdleBatches:
     """The rule for batches of keys; single keys may use `IdleRetention` at the same time.
 
     Args:
-        policy: the windows; the rule is off iff the policy's idle rule is off.
+        policy: the windows and the time domain; the rule is off iff the policy's idle rule is off.
         cleanup_time: value state of 64-bit integers.
         timers: a timer service that nothing else uses.
-        domain: the time domain.
-
-    Raises:
-        TypeError: the domain is not a `TimeDomain`.
     """
 
-    def __init__(
-        self, policy: Policy, cleanup_time: ValueState, timers: TimerService, domain: TimeDomain
-    ) -> None:
-        check_domain(domain)
+    def __init__(self, policy: Policy, cleanup_time: ValueState, timers: TimerService) -> None:
         self._policy = policy
         self._cleanup_time = cleanup_time
         self._timers = timers
-        self._domain = domain
 
     def access_many(self, keys: Many, times_ms: Many) -> None:
         """Note accesses, each at its time; those of one key in this order.
@@ -66,7 +58,7 @@ class IdleBatches:
         if not moved.any():
             return
         armed, cleanup = keys.where(moved), armed_cleanup_at(times[moved], self._policy.idle_max_ms)
-        self._timers.register_many(self._domain, armed, None, cleanup)
+        self._timers.register_many(self._policy.time, armed, None, cleanup)
         self._cleanup_time.put_many(armed, pa.array(cleanup, pa.int64()))
 
     def take_idle(self, now_ms: int, limit: int) -> tuple[KeyBatch, bool]:
@@ -75,7 +67,7 @@ class IdleBatches:
         Returns:
             The keys, and whether these were the last ones: else call again.
         """
-        taken = self._timers.take_due(self._domain, now_ms, limit)
+        taken = self._timers.take_due(self._policy.time, now_ms, limit)
         stored: Any = self._cleanup_time.get_many(taken.keys)
         idle = stored.fill_null(NEVER_MS).to_numpy() == taken.times_ms
         keys = taken.keys.where(idle)

@@ -107,6 +107,26 @@ def test_errors_of_a_room_are_of_the_public_kinds(room: str) -> None:
     assert set(others) <= {"IdlestateError", "StateError", "SidecarError", "GoneError"}
 
 
+def test_no_source_raises_an_error_without_a_kind() -> None:
+    """The roots tell the caller nothing about what to do next."""
+    roots = {"IdlestateError", "StateError", "SidecarError"}
+    sources = [
+        path
+        for room in {each.parent for each in ROOT.glob("*/__init__.py")} - {ROOT / "tests"}
+        for path in [*room.rglob("*.py")]
+    ]
+    raised = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in [*sources, *(ROOT / "src/idlestate").glob("*.py")]
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Raise)
+        for each in [node.exc.func if isinstance(node.exc, ast.Call) else node.exc]
+        if isinstance(each, ast.Name) and each.id in roots
+    ]
+    assert len(sources) > 200
+    assert not raised
+
+
 def test_the_example_of_errors_runs() -> None:
     (block,) = blocks("docs/errors.md")
     subprocess.run([sys.executable, "-W", "error", "-c", block.text], check=True)

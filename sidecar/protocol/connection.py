@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from idlestate.sidecar.protocol.certificates import take_authority, take_pair
-from idlestate.sidecar.protocol.errors import BY_CODE, AwayError, SidecarError
+from idlestate.sidecar.protocol.errors import BY_CODE, AwayError, CannotConnectError, SidecarError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S, PATIENCE_S, patiently
 from idlestate.sidecar.protocol.token import read_token
@@ -68,7 +68,8 @@ class Address:
         host, _, port = self.place.rpartition(":")
         if not host or "/" in host or not port.isdecimal() or not 0 < int(port) <= _LAST_PORT:
             raise ValueError(
-                f"this is no address; pass unix:PATH, or HOST:PORT with a port of 1 to {_LAST_PORT}"
+                "not a valid address; pass unix:PATH, or HOST:PORT with a port from 1 to "
+                f"{_LAST_PORT}"
             )
         return f"grpc{'+tls' if self.ca_file else ''}://{self.place}"
 
@@ -107,6 +108,7 @@ class Connection:
 
         Raises:
             SidecarError: the sidecar reports an error.
+            CannotConnectError: the address, token or certificates do not allow a call.
             AwayError: it did not answer for `patience_s`, or never for `connect_timeout_s`.
         """
         body = Message(dict(header or {}), parts).encode()
@@ -138,20 +140,18 @@ class Connection:
             hint = ""
             if not (address.ca_file or address.place.startswith("unix:")):
                 hint = "; if it uses TLS, pass its certificate authority (--ca-file)"
-            told = f"no sidecar answers at {address.place}"
-            if self._has_answered:
-                told = f"the sidecar at {address.place} does not answer any more"
+            told = "lost the connection" if self._has_answered else "cannot connect"
             raise AwayError(
-                f"{told}: start it (idlestate serve FILE), or correct its address (--sidecar "
-                f"ADDRESS), which serve prints behind 'data at'{hint}"
+                f"{told} to the sidecar at {address.place}: start it with `idlestate serve FILE`, "
+                f"or pass the address that serve prints after 'data at'{hint}"
             ) from error
         except flight.FlightUnauthenticatedError as error:
-            raise SidecarError(
+            raise CannotConnectError(
                 f"the sidecar at {address.place} requires authentication: pass the token file "
                 "or certificate that it was started with"
             ) from error
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise SidecarError(f"the sidecar at {address.place}: {error}") from error
+            raise CannotConnectError(f"the sidecar at {address.place}: {error}") from error
         self._has_answered = True
         answer = Message.decode(result.body.to_pybytes())
         if ERROR in answer.header:

@@ -67,6 +67,10 @@ class AwayError(SidecarError, errors.UnavailableError):
     code = "away"
 
 
+class CannotConnectError(SidecarError, errors.RefusedError):
+    """The address, token or certificates do not allow a call: correct what the text names."""
+
+
 BY_CODE: dict[str, type[SidecarError]] = {
     each.code: each
     for each in (

@@ -177,7 +177,7 @@ class Process:
                 ) from error
             except SidecarError as error:
                 self._count_reload(good=False)
-                raise SidecarError(f"{error}\nthen reload {config.file} again") from error
+                raise type(error)(f"{error}\nthen reload {config.file} again") from error
             self._config = config
             self._count_reload(good=True)
             return f"{config.file} was reloaded{config.warning_lines}"

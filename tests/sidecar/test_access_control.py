@@ -16,7 +16,7 @@ import pytest
 from pyarrow import flight
 
 from idlestate.sidecar.protocol.connection import Address, Connection
-from idlestate.sidecar.protocol.errors import DoesNotFitError, SidecarError
+from idlestate.sidecar.protocol.errors import CannotConnectError, DoesNotFitError
 from idlestate.sidecar.protocol.message import PROTOCOL
 from tests.lengths import short_and_long
 from tests.patience import PATIENCE_S
@@ -64,7 +64,7 @@ def test_a_token_beyond_this_machine_is_enough_and_warned_about_without_tls(made
     assert "sees the token and all rows" in told.stderr
     place = sidecar.start_told().removeprefix("data at ").partition(",")[0]
     place = place.replace("0.0.0.0", "127.0.0.1")
-    with pytest.raises(SidecarError, match="requires authentication"):
+    with pytest.raises(CannotConnectError, match="requires authentication"):
         Connection(Address(place), patience_s=0).call("hello")
     known = Connection(Address(place, str(token)), patience_s=0)
     assert known.call("hello").header["operators"] == [UID]
@@ -113,7 +113,7 @@ def test_without_the_token_nothing_is_told_on_either_plane(made: Any) -> None:
     assert sidecar.ask("/healthz", **good) == (200, "ok\n")
     assert sidecar.ask("/healthz", **_password("0123456789abcdef0123")) == (200, "ok\n")
     place = f"unix:{sidecar.data_socket}"
-    with pytest.raises(SidecarError, match="requires authentication"):
+    with pytest.raises(CannotConnectError, match="requires authentication"):
         Connection(Address(place), patience_s=0).call("hello")
     connection = Connection(Address(place, str(token)), patience_s=0)
     assert connection.call("hello").header["protocol"] == PROTOCOL

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from idlestate.sidecar.protocol.connection import Address, Connection
-from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.sidecar.protocol.errors import CannotConnectError, SidecarError
 from idlestate.sidecar.protocol.message import PROTOCOL
 from tests.patience import PATIENCE_S
 from tests.sidecar.sidecar_process import COMMAND, UID, Sidecar, said
@@ -159,7 +159,7 @@ def test_without_the_right_certificate_there_is_no_answer(
 def test_a_certificate_alone_is_not_enough_where_a_token_is_asked_for(
     sidecar: Sidecar, certs: Path
 ) -> None:
-    with pytest.raises(SidecarError, match="requires authentication"):
+    with pytest.raises(CannotConnectError, match="requires authentication"):
         Connection(address(sidecar, certs, "client", token=False), patience_s=0).call("hello")
     assert status(sidecar, certs, "client", "wrong") == 401
 

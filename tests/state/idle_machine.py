@@ -7,6 +7,7 @@ changes of the windows are steps.
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -49,6 +50,7 @@ class Kept:
         self.ended = []
 
     def use(self, policy):
+        policy = replace(policy, time=self.domain)
         event = self.domain is TimeDomain.EVENT
         timers = self.timers
         self.one = IdleRetention(
@@ -57,7 +59,7 @@ class Kept:
             timers.register_event_time_timer if event else timers.register_processing_time_timer,
             timers.delete_event_time_timer if event else timers.delete_processing_time_timer,
         )
-        self.many = IdleBatches(policy, self.due, timers, self.domain)
+        self.many = IdleBatches(policy, self.due, timers)
 
     def on_timer(self, timer):
         if self.one.is_cleanup_due(timer.timestamp_ms):

@@ -20,13 +20,25 @@ def test_what_is_no_time_domain_is_refused_at_once(domain):
     with open_backend("heap") as backend:
         timers = backend.timer_service("idle", lambda timer: None, lambda timer: None)
         for call in (
-            lambda: IdleBatches(POLICY, cleanup_state(backend), timers, domain),
             lambda: timers.register_many(domain, ["a"], None, [1]),
             lambda: timers.take_due(domain, 1, 1),
         ):
             with pytest.raises(TypeError, match=r"pass idlestate\.TimeDomain"):
                 call()
         assert [timers.count(each) for each in TimeDomain] == [0, 0]
+
+
+@pytest.mark.parametrize("domain", TimeDomain)
+def test_timers_are_of_the_policys_time_domain(domain):
+    policy = Policy(idle_min_ms=30, idle_max_ms=45, min_gap_ms=0, time=domain)
+    with open_backend("heap") as backend:
+        timers = backend.timer_service("idle", lambda timer: None, lambda timer: None)
+        idle = IdleBatches(policy, cleanup_state(backend), timers)
+        idle.access_many(["a"], [100])
+        assert [timers.count(each) for each in TimeDomain] == [
+            each is domain for each in TimeDomain
+        ]
+        assert idle.take_idle(145, 10)[0].keys == ["a"]
 
 
 def test_there_is_one_time_domain():
@@ -58,7 +70,7 @@ def test_times_that_are_not_one_integer_for_each_key_are_refused(
 ):
     with open_backend(kind, None if kind == "heap" else tmp_path / "db") as backend:
         timers = backend.timer_service("idle", lambda timer: None, lambda timer: None)
-        idle = IdleBatches(POLICY, cleanup_state(backend), timers, TimeDomain.EVENT)
+        idle = IdleBatches(POLICY, cleanup_state(backend), timers)
         for call in (
             lambda: idle.access_many(["a", "b"], times),
             lambda: timers.register_many(TimeDomain.EVENT, ["a", "b"], None, times),
@@ -82,7 +94,7 @@ def test_times_are_integers_of_any_kind(times):
     with open_backend("heap") as backend:
         timers = backend.timer_service("idle", lambda timer: None, lambda timer: None)
         due = cleanup_state(backend)
-        idle = IdleBatches(POLICY, due, timers, TimeDomain.EVENT)
+        idle = IdleBatches(POLICY, due, timers)
         idle.access_many(["a", "b"], times)
         idle.access_many([], [])
         idle.access_many([], np.array([]))
@@ -130,7 +142,7 @@ def test_batches_end_the_same_lives(tmp_path, kind, seed):
     ended = []
     with open_backend(kind, None if kind == "heap" else tmp_path / "db") as backend:
         timers = backend.timer_service("idle", lambda timer: None, lambda timer: None)
-        idle = IdleBatches(POLICY, cleanup_state(backend), timers, TimeDomain.EVENT)
+        idle = IdleBatches(POLICY, cleanup_state(backend), timers)
         for batch, at in zip(steps, sweeps, strict=True):
             idle.access_many([key for key, _ in batch], [t_ms for _, t_ms in batch])
             done = False
@@ -143,6 +155,6 @@ def test_batches_end_the_same_lives(tmp_path, kind, seed):
 def test_the_rule_is_off_below_two_milliseconds():
     with open_backend("heap") as backend:
         timers = backend.timer_service("idle", lambda timer: None, lambda timer: None)
-        idle = IdleBatches(Policy(), cleanup_state(backend), timers, TimeDomain.EVENT)
+        idle = IdleBatches(Policy(), cleanup_state(backend), timers)
         idle.access_many(["a"], [1])
         assert timers.count(TimeDomain.EVENT) == 0
