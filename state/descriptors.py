@@ -76,9 +76,22 @@ class StateDescriptor(Generic[S_co]):
                 f"state {self.name}: ttl is {self.ttl!r}; pass a StateTtlConfig, such as "
                 "StateTtlConfig(ttl='1h')"
             )
+        for name, value in self.defaults.items():
+            if pa.types.is_struct(self.value_type) and self.value_type.get_field_index(name) >= 0:
+                kind = self.value_type.field(name).type
+                self._check_default(f"state {self.name!r}, field {name!r},", kind, value)
 
     def _check_type(self, field_name: str, kind: object) -> None:
         check_arrow_type(f"state {self.name}: {field_name}", kind)
+
+    def _check_default(self, place: str, kind: pa.DataType, value: object) -> None:
+        try:
+            pa.array([value], kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise StateTypeError(
+                f"{place} is of type {kind}, {value!r} does not fit: {error}; "
+                "pass a default of this type"
+            ) from error
 
     @property
     def user_key_type(self) -> pa.DataType | None:
@@ -98,6 +111,11 @@ class ValueStateDescriptor(StateDescriptor["ValueState"]):
     kind: ClassVar[StateKind] = StateKind.VALUE
 
     default: Any = None
+
+    def __post_init__(self) -> None:
+        StateDescriptor.__post_init__(self)
+        if self.default is not None:
+            self._check_default(f"state {self.name!r}", self.value_type, self.default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

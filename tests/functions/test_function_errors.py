@@ -201,11 +201,14 @@ def test_what_a_state_cannot_be_is_refused_before_anything_runs() -> None:
     ],
 )
 def test_a_default_that_does_not_fit_its_state_is_refused(kind: pa.DataType, default: Any) -> None:
-    class Unfit(KeyedProcessFunction):
-        last = ValueStateDescriptor(name="last", value_type=kind, default=default)
+    def declare() -> None:
+        class Unfit(KeyedProcessFunction):
+            last = ValueStateDescriptor(name="last", value_type=kind, default=default)
+
+        harness(Unfit())
 
     with pytest.raises(RefusedError) as caught:
-        harness(Unfit())
+        declare()
     told = str(caught.value)
     assert f"state 'last' is of type {kind}, {default!r} does not fit: " in told
     assert told.endswith("; pass a default of this type")

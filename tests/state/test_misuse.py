@@ -181,6 +181,8 @@ def test_a_backend_with_arguments_of_another_type_is_not_opened(bad):
         ("value", {"name": "\ud800"}),
         ("value", {"value_type": "int64"}),
         ("value", {"ttl": "1h"}),
+        ("value", {"value_type": pa.int64(), "default": "x"}),
+        ("list", {"value_type": pa.struct([("n", pa.int64())]), "defaults": {"n": "x"}}),
         ("map", {"key_type": None}),
         ("reducing", {"reduce": None}),
         ("aggregating", {"aggregate": None}),
