@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from idlestate.retention.ttl_config import IncrementalCleanup as IncrementalCleanup
     from idlestate.retention.ttl_config import StateTtlConfig as StateTtlConfig
     from idlestate.retention.ttl_config import StateVisibility as StateVisibility
+    from idlestate.state.aggregating_state import AggregatingState as AggregatingState
     from idlestate.state.backend import KeyedStateBackend as KeyedStateBackend
     from idlestate.state.backend_factory import open_backend as open_backend
     from idlestate.state.count_trigger import CountTrigger as CountTrigger
@@ -27,13 +28,17 @@ if TYPE_CHECKING:
     from idlestate.state.key_batch import KeyBatch as KeyBatch
     from idlestate.state.key_groups import KeyGroupRange as KeyGroupRange
     from idlestate.state.key_groups import key_group_range as key_group_range
+    from idlestate.state.list_state import ListState as ListState
+    from idlestate.state.map_state import MapState as MapState
     from idlestate.state.operator_state import BroadcastState as BroadcastState
     from idlestate.state.operator_state import OperatorListState as OperatorListState
     from idlestate.state.operator_state import OperatorStateStore as OperatorStateStore
+    from idlestate.state.reducing_state import ReducingState as ReducingState
     from idlestate.state.snapshots.snapshot import Snapshot as Snapshot
     from idlestate.state.snapshots.snapshot import SnapshotMode as SnapshotMode
     from idlestate.state.sweep import SweepReport as SweepReport
     from idlestate.state.usage import Usage as Usage
+    from idlestate.state.value_state import ValueState as ValueState
     from idlestate.timers.timer import Timer as Timer
     from idlestate.timers.timer import TimerBatch as TimerBatch
     from idlestate.timers.timer_service import TimerService as TimerService
@@ -49,6 +54,7 @@ else:
                 "StateTtlConfig",
                 "StateVisibility",
             ],
+            "idlestate.state.aggregating_state": ["AggregatingState"],
             "idlestate.state.backend": ["KeyedStateBackend"],
             "idlestate.state.count_trigger": ["CountTrigger", "TriggerResult"],
             "idlestate.state.descriptors": [
@@ -69,9 +75,13 @@ else:
                 "OperatorListState",
                 "OperatorStateStore",
             ],
+            "idlestate.state.list_state": ["ListState"],
+            "idlestate.state.map_state": ["MapState"],
+            "idlestate.state.reducing_state": ["ReducingState"],
             "idlestate.state.snapshots.snapshot": ["Snapshot", "SnapshotMode"],
             "idlestate.state.sweep": ["SweepReport"],
             "idlestate.state.usage": ["Usage"],
+            "idlestate.state.value_state": ["ValueState"],
             "idlestate.timers.timer_service": ["TimerService"],
             "idlestate.timers.timer": ["Timer", "TimerBatch"],
         },
@@ -79,6 +89,7 @@ else:
 
 __all__ = [
     "AggregateFunction",
+    "AggregatingState",
     "AggregatingStateDescriptor",
     "BroadcastState",
     "CompactionCleanup",
@@ -89,10 +100,13 @@ __all__ = [
     "KeyBatch",
     "KeyGroupRange",
     "KeyedStateBackend",
+    "ListState",
     "ListStateDescriptor",
+    "MapState",
     "MapStateDescriptor",
     "OperatorListState",
     "OperatorStateStore",
+    "ReducingState",
     "ReducingStateDescriptor",
     "Snapshot",
     "SnapshotMode",
@@ -106,6 +120,7 @@ __all__ = [
     "TriggerResult",
     "UpdateType",
     "Usage",
+    "ValueState",
     "ValueStateDescriptor",
     "key_group_range",
     "open_backend",

@@ -127,6 +127,20 @@ def test_no_source_raises_an_error_without_a_kind() -> None:
     assert not raised
 
 
+@pytest.mark.parametrize(
+    ("face", "names"),
+    [
+        (
+            "idlestate.state",
+            {"ValueState", "ListState", "MapState", "ReducingState", "AggregatingState"},
+        ),
+        ("idlestate", {"Explanation", "KeyFacts", "KeyState", "SideRows"}),
+    ],
+)
+def test_types_that_calls_return_are_public(face: str, names: set[str]) -> None:
+    assert names <= set(import_module(face).__all__)
+
+
 def test_the_example_of_errors_runs() -> None:
     (block,) = blocks("docs/errors.md")
     subprocess.run([sys.executable, "-W", "error", "-c", block.text], check=True)

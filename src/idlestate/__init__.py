@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from idlestate.advisor.advise import advise as advise
     from idlestate.backends.shards.accumulator import Accumulator as Accumulator
     from idlestate.backends.shards.key_facts import Explanation as Explanation
+    from idlestate.backends.shards.key_facts import KeyFacts as KeyFacts
     from idlestate.backends.shards.key_facts import KeyState as KeyState
+    from idlestate.backends.shards.key_facts_of_joins import SideRows as SideRows
     from idlestate.backends.shards.planned_removals import PolicyPlan as PolicyPlan
     from idlestate.functions.batch_context import BatchContext as BatchContext
     from idlestate.functions.batched_co_function import (
@@ -73,7 +75,8 @@ else:
             "idlestate.pipeline.co_process": ["co_process"],
             "idlestate.pipeline.deduplicate": ["deduplicate"],
             "idlestate.pipeline.process": ["process"],
-            "idlestate.backends.shards.key_facts": ["Explanation", "KeyState"],
+            "idlestate.backends.shards.key_facts": ["Explanation", "KeyFacts", "KeyState"],
+            "idlestate.backends.shards.key_facts_of_joins": ["SideRows"],
             "idlestate.backends.shards.planned_removals": ["PolicyPlan"],
             "idlestate.pipeline.explanations": ["explain"],
             "idlestate.pipeline.join": ["join"],
@@ -105,11 +108,13 @@ __all__ = [
     "Explanation",
     "FolderSinks",
     "FunctionContext",
+    "KeyFacts",
     "KeyState",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "Policy",
     "PolicyPlan",
+    "SideRows",
     "SidecarClient",
     "StateMetrics",
     "TimeDomain",
