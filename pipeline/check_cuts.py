@@ -113,6 +113,12 @@ def _maker(
 def _of_function(
     function: KeyedProcessFunction, records: Records, arguments: dict[str, Any]
 ) -> Make:
+    missing = [name for name in ("key", "output") if name not in arguments]
+    if missing:
+        raise RefusedError(
+            f"check_cuts lacks {' and '.join(missing)}, which the harness of a function needs; "
+            "pass key='user', output='user string, n long', for example"
+        )
     if isinstance(function, KeyedCoProcessFunction):
         for name in (LEFT, RIGHT):
             rows = [row for side, row in records if side == name]

@@ -9,6 +9,7 @@ from pyspark.sql.types import ByteType, StructField, StructType
 
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.functions.co_function import KeyedCoProcessFunction
+from idlestate.pipeline.argument_type import check_dataframes
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns, Marking, check_columns, checked_operator
 from idlestate.pipeline.operator_dataframe import changelog
@@ -104,6 +105,7 @@ def co_process(
         RefusedError: inputs, session or arguments are not valid; the text says how to fix it.
         ConfigError: the policy file is invalid.
     """
+    check_dataframes(left=left, right=right)
     spark = left.sparkSession
     ignores_case = spark.conf.get("spark.sql.caseSensitive") != "true"
     given = Arguments(uid, left.columns, ignores_case=ignores_case)

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from idlestate.backends.shards.state_rows_of_joins import JOIN_SIDE
 from idlestate.backends.shards.stream_join import HOW, Between, JoinWork, StreamJoin, stream_join
 from idlestate.config.unbounded_growth import unbounded_warning
+from idlestate.pipeline.argument_type import check_dataframes
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns, Marking, check_columns, checked_operator
 from idlestate.pipeline.operator_dataframe import changelog
@@ -112,6 +113,7 @@ def join(
         RefusedError: inputs, session or arguments are not valid; the text says how to fix it.
         ConfigError: the policy file is invalid.
     """
+    check_dataframes(left=left, right=right)
     spark = left.sparkSession
     ignores_case = spark.conf.get("spark.sql.caseSensitive") != "true"
     check_two_inputs(Arguments(uid, left.columns, ignores_case=ignores_case), uid, left, right)

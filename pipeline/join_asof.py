@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from idlestate.backends.shards.as_of import HOW, AsOf, as_of
+from idlestate.pipeline.argument_type import check_dataframes
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns, Marking, check_columns, checked_operator
 from idlestate.pipeline.operator_dataframe import changelog
@@ -102,6 +103,7 @@ def join_asof(
         RefusedError: inputs, session or arguments are not valid; the text says how to fix it.
         ConfigError: the policy file is invalid.
     """
+    check_dataframes(probes=probes, versions=versions)
     spark = probes.sparkSession
     ignores_case = spark.conf.get("spark.sql.caseSensitive") != "true"
     given = Arguments(uid, probes.columns, ignores_case=ignores_case)

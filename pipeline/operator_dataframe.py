@@ -9,6 +9,7 @@ from typing import Unpack
 from pyspark.sql import DataFrame
 
 from idlestate.backends.shards.operator_kind import OperatorKind
+from idlestate.pipeline.argument_type import check_dataframes
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.batch_dataframe import retain_batch
 from idlestate.pipeline.operator_checks import (
@@ -50,6 +51,7 @@ def operator_dataframe(
         RefusedError: the input, session or arguments do not fit; the text says what to write.
         ConfigError: the policy file is wrong.
     """
+    check_dataframes(events=events)
     spark = events.sparkSession
     ignores_case = spark.conf.get("spark.sql.caseSensitive") != "true"
     spec, marking = checked_operator(

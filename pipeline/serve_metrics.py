@@ -13,6 +13,7 @@ from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.series_cap import MAX_SERIES
 from idlestate.metrics.status_page import StatusPage, Subject
+from idlestate.pipeline.argument_type import check_spark
 from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.retention.budget import no_budget
 from idlestate.retention.setting_error import SettingError
@@ -69,11 +70,12 @@ def serve_metrics(
         The running export; use `stop` or a `with` block to end it before the process ends.
 
     Raises:
-        RefusedError: the address cannot be listened on.
+        RefusedError: this is not a session, or the address cannot be listened on.
         ConfigError: the file cannot be read or used.
         SettingError: there is neither a port nor a registry, or the registry already has these
             metrics.
     """
+    check_spark(spark)
     if port is None and registry is None:
         raise SettingError("serve_metrics needs a port or a registry; pass port=9108, for example")
     budget_for = no_budget if config is None else load_config(config).budget_for

@@ -5,6 +5,7 @@ import logging
 from pyspark.sql import SparkSession
 
 from idlestate.errors import RefusedError
+from idlestate.pipeline.argument_type import check_spark
 from idlestate.pipeline.hadoop import Hadoop
 from idlestate.pipeline.python_worker import load_once, use_same_python, use_unix_sockets
 from idlestate.pipeline.spark_version import check_version, spark_version
@@ -58,8 +59,9 @@ def configure(spark: SparkSession) -> SparkSession:
     """Apply the session settings that idlestate needs, and those that make it fast.
 
     Raises:
-        RefusedError: this version of Spark is not supported.
+        RefusedError: this is not a session, or its version of Spark is not supported.
     """
+    check_spark(spark)
     check_version()
     for name, value in (REQUIRED_SETTINGS | RECOMMENDED_SETTINGS | GUARDING_SETTINGS).items():
         spark.conf.set(name, value)

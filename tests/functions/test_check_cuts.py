@@ -157,3 +157,10 @@ def test_both_forms_of_a_function_are_compared() -> None:
     )
     assert len([line for line in text.splitlines() if line.startswith("  ")]) == 1
     assert "rows only of the methods of many keys" in text
+
+
+def test_the_arguments_that_a_function_needs_are_named() -> None:
+    with pytest.raises(RefusedError, match="lacks key and output"):
+        check_cuts(KeyedProcessFunction(), [{"user": "a"}])
+    with pytest.raises(RefusedError, match="lacks output"):
+        check_cuts(KeyedProcessFunction(), [{"user": "a"}], key="user")
