@@ -175,7 +175,7 @@ def checked_operator(
 def _check_window(
     given: Arguments, window: object, policy: object, config: object, read_when: object
 ) -> None:
-    given.must_be("window", window, Windows, "pass tumbling('10m'), hopping(...), ...")
+    given.must_be("window", window, Windows, "pass a window such as tumbling('10m')")
     for what, value in (("policy", policy), ("config", config)):
         if value is not None:
             raise given.refused(

@@ -56,6 +56,11 @@ def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType]) -> pa.Schema:
     Raises:
         RefusedError: it is none.
     """
+    if isinstance(schema, str):
+        raise RefusedError(
+            f"schema {show(schema)} is DDL text, which is not accepted; pass a pyarrow schema, or "
+            "a dict such as {'user': pa.string()}"
+        )
     try:
         return pa.schema(schema)
     except (TypeError, ValueError) as error:

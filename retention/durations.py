@@ -79,6 +79,18 @@ def duration_ms(value: object) -> int:
     )
 
 
+def duration_of(name: str, value: object) -> int:
+    """Milliseconds of the `Duration` of a field or argument, which an error names.
+
+    Raises:
+        DurationError: see `duration_ms`.
+    """
+    try:
+        return duration_ms(value)
+    except DurationError as error:
+        raise DurationError(f"{name}: {error.what}", error.fix) from error
+
+
 def parse_duration(text: str) -> int:
     """Read a duration in milliseconds, 0 to `MAX_DURATION_MS`; a bare `0` is 0.
 

@@ -9,7 +9,7 @@ from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from idlestate.retention.durations import Duration, DurationError, duration_ms, format_duration
+from idlestate.retention.durations import Duration, duration_of, format_duration
 from idlestate.retention.setting_error import SettingError
 
 FOREVER_MS = 2**63 - 1
@@ -119,8 +119,7 @@ class Policy:
         if self.remember_ms is not None:
             _require_span("remember_ms", self.remember_ms)
         if self.idle_max_ms < self.idle_min_ms:
-            low, high = format_duration(self.idle_min_ms), format_duration(self.idle_max_ms)
-            raise SettingError(f"idle_max {high} is less than idle_min {low}; use at least {low}")
+            raise SettingError(self._max_below_min())
         if is_too_narrow(self.idle_min_ms, self.idle_max_ms, self.min_gap_ms):
             low, high = format_duration(self.idle_min_ms), format_duration(self.idle_max_ms)
             raise SettingError(
@@ -133,6 +132,14 @@ class Policy:
         object.__setattr__(self, "update", member("update", self.update, UpdateType))
         object.__setattr__(self, "ttl_update", member("ttl_update", self.ttl_update, UpdateType))
         object.__setattr__(self, "time", member("time", self.time, TimeDomain))
+
+    def _max_below_min(self) -> str:
+        low, high = format_duration(self.idle_min_ms), format_duration(self.idle_max_ms)
+        gap_ms = self.min_gap_ms if self.idle_on else 0
+        least = format_duration(self.idle_min_ms + gap_ms)
+        if not self.idle_max_ms:
+            return f"idle_max is missing; idle_min={low!r} needs idle_max={least!r} or more"
+        return f"idle_max {high} is less than idle_min {low}; use at least {least}"
 
     @property
     def idle_on(self) -> bool:
@@ -238,10 +245,7 @@ def _is_on(idle_min_ms: int) -> bool:
 def _span_ms(name: str, value: Duration) -> int:
     if name == "remember" and value == "forever":
         return FOREVER_MS
-    try:
-        return duration_ms(value)
-    except DurationError as error:
-        raise DurationError(f"{name}: {error.what}", error.fix) from error
+    return duration_of(name, value)
 
 
 def _require_share(name: str, value: object) -> None:

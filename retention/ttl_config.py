@@ -4,7 +4,7 @@ from dataclasses import InitVar, dataclass
 from enum import StrEnum
 from typing import Final
 
-from idlestate.retention.durations import Duration, duration_ms
+from idlestate.retention.durations import Duration, duration_of
 from idlestate.retention.policy import FOREVER_MS, TimeDomain, UpdateType, member
 from idlestate.retention.setting_error import SettingError, WrongTypeError
 
@@ -52,7 +52,7 @@ class CompactionCleanup:
 
     def __post_init__(self, periodic: Duration | None) -> None:
         if periodic is not None:
-            object.__setattr__(self, "periodic_ms", duration_ms(periodic))
+            object.__setattr__(self, "periodic_ms", duration_of("periodic", periodic))
         for name in ("query_time_after", "periodic_ms"):
             if not isinstance(getattr(self, name), int):
                 raise WrongTypeError(
@@ -90,7 +90,7 @@ class StateTtlConfig:
 
     def __post_init__(self, ttl: Duration | None) -> None:
         if ttl is not None:
-            object.__setattr__(self, "ttl_ms", duration_ms(ttl))
+            object.__setattr__(self, "ttl_ms", duration_of("ttl", ttl))
         whole = isinstance(self.ttl_ms, int)  # a caller without types may pass 0.5
         if not (whole and 0 < self.ttl_ms <= FOREVER_MS):
             raise SettingError(

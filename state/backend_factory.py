@@ -101,10 +101,12 @@ def open_backend(
             )
         return HeapKeyedStateBackend(settings)
     if kind not in ("rocksdb", "runs"):
-        raise BackendKindError(f"there is no backend {kind!r}: use heap, rocksdb or runs")
+        raise BackendKindError(f"{kind!r} is not a valid backend; use heap, rocksdb or runs")
     if path is None:
         raise BackendKindError(f"{kind} needs a folder: pass a path")
     folder = folder_from("path", path)
+    if folder.is_file():
+        raise BackendKindError(f"path {folder} is a file; pass a folder, or a path that is free")
     if kind == "runs":
         # Only programs that open runs need the modules of pipelines.
         from idlestate.state.runs.runs_backend import RunsKeyedStateBackend  # noqa: PLC0415

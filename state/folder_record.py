@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from idlestate.state.errors import KeyGroupError, StateMigrationError
+from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshots.snapshot_files import SnapshotInfo
 from idlestate.state.state_schema import StateSchema, type_from_text, type_to_text
@@ -27,13 +28,13 @@ def check_record(record: Mapping[str, Any], settings: BackendSettings, path: Pat
     """Raise `StateMigrationError` if a folder is opened with other settings than it was created."""
     for what, mine in record_of(settings, ()).items():
         if what != "states" and record[what] != mine:
-            stored, declared = (
-                (type_from_text(record[what]), type_from_text(str(mine)))
-                if what.endswith("type")
-                else (record[what], mine)
-            )
+            stored, declared = record[what], mine
+            if what.endswith("type"):
+                stored, declared = type_from_text(stored), type_from_text(str(mine))
+            if what == "groups":
+                stored, declared = KeyGroupRange(*stored), settings.groups
             raise StateMigrationError(
-                f"{path}: {what} is {stored} there, declared as {declared}: open it as it is"
+                f"{path} was created with {what}={stored}; pass {stored}, not {declared}"
             )
 
 

@@ -67,12 +67,13 @@ def migration_of(
     if wanted.kind is not stored.kind:
         raise StateKindError(
             f"state {stored.name} is stored as {stored.kind.value}, declared as "
-            f"{wanted.kind.value}: declare the stored kind, or take another name"
+            f"{wanted.kind.value}: use {stored.kind.value.capitalize()}StateDescriptor, or a "
+            "different name"
         )
     if wanted.user_key_type != stored.user_key_type:
         raise StateMigrationError(
             f"state {stored.name}, map keys: stored as {stored.user_key_type}, declared as "
-            f"{wanted.user_key_type}: declare the stored type, or take another name"
+            f"{wanted.user_key_type}: declare the stored type, or use a different name"
         )
     adapt = adapter(
         f"state {stored.name}", stored.value_type, wanted.value_type, descriptor.defaults

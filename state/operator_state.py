@@ -191,12 +191,12 @@ class OperatorStateStore:
         if kept.mode is not mode:
             raise StateKindError(
                 f"operator state {name} is stored as {kept.mode.name}, declared as {mode.name}: "
-                "declare the stored mode, or take another name"
+                "declare the stored mode, or use a different name"
             )
         if kept.kind != kind:
             raise StateMigrationError(
                 f"operator state {name}: stored as {kept.kind}, declared as {kind}: declare the "
-                "stored type, or take another name"
+                "stored type, or use a different name"
             )
         return kept
 
@@ -269,7 +269,9 @@ def _record(folder: Path) -> dict[str, Any]:
     try:
         record = json.loads((folder / RECORD).read_text())
     except (OSError, ValueError) as error:
-        raise SnapshotError(f"{folder} is no snapshot of operator state: {error}") from error
+        raise SnapshotError(
+            f"{folder} is not a valid snapshot of operator state: {error}"
+        ) from error
     check_versions(record, str(folder))
     states: dict[str, Any] | None = record.get("operator_states")
     if states is None:

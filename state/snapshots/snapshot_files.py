@@ -79,7 +79,7 @@ class SnapshotInfo:
         try:
             record = json.loads((folder / RECORD).read_text())
         except (OSError, ValueError) as error:
-            raise SnapshotError(f"{folder} is no snapshot: {error}") from error
+            raise SnapshotError(f"{folder} is not a valid snapshot: {error}") from error
         check_versions(record, str(folder))
         if "backend" not in record:
             raise SnapshotError(

@@ -268,6 +268,16 @@ def test_a_schema_that_is_none_is_refused(schema: Any) -> None:
         RetainHarness(schema, **CLICKS)
 
 
+def test_ddl_text_is_not_accepted_as_a_schema() -> None:
+    with pytest.raises(RefusedError, match='schema "user string" is DDL text, which is not acc'):
+        RetainHarness("user string", **CLICKS)  # type: ignore[arg-type]
+
+
+def test_a_window_that_is_text_is_refused_with_an_example() -> None:
+    with pytest.raises(RefusedError, match=r"pass a window such as tumbling\('10m'\)$"):
+        RetainHarness(SCHEMA, **CLICKS, window="10m")  # type: ignore[arg-type]
+
+
 def test_a_table_is_as_good_as_rows() -> None:
     rows = [click("a", 0), click("b", 1), click("a", 2)]
     first, other = RetainHarness(SCHEMA, **CLICKS), RetainHarness(SCHEMA, **CLICKS)

@@ -112,9 +112,11 @@ def test_the_largest_span_is_allowed(name: str) -> None:
 def test_a_max_below_the_min_is_refused() -> None:
     assert Policy(idle_min_ms=2, idle_max_ms=2, min_gap_ms=0).idle_on
     with pytest.raises(
-        ValueError, match="idle_max 2ms is less than idle_min 3ms; use at least 3ms"
+        ValueError, match="idle_max 2ms is less than idle_min 3ms; use at least 5m3ms"
     ):
         Policy(idle_min_ms=3, idle_max_ms=2)
+    with pytest.raises(ValueError, match=r"idle_max is missing; .*idle_max='35m' or more"):
+        Policy(idle_min="30m")
 
 
 @pytest.mark.parametrize("gap_ms", [MIN_GAP_MS, 10])

@@ -39,6 +39,13 @@ def test_alive_at_the_last_millisecond_expired_at_the_next():
     assert horizon_ms(100, 1100) == 1000
 
 
+def test_a_duration_that_is_not_valid_is_named():
+    with pytest.raises(RefusedError, match="ttl: 5 has no unit"):
+        StateTtlConfig(ttl=5)
+    with pytest.raises(RefusedError, match="periodic: 5 has no unit"):
+        CompactionCleanup(periodic=5)
+
+
 @pytest.mark.parametrize(
     ("name", "member"),
     [

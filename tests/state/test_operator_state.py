@@ -126,5 +126,5 @@ def test_a_version_that_is_not_known_is_refused(tmp_path):
     (folder / "snapshot.json").write_text(json.dumps(record | {"format": 99}))
     with pytest.raises(SnapshotError, match="'format': 99"):
         OperatorStateStore([folder])
-    with pytest.raises(SnapshotError, match="is no snapshot of operator state"):
+    with pytest.raises(SnapshotError, match="is not a valid snapshot of operator state"):
         OperatorStateStore([tmp_path])

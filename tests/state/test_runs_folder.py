@@ -74,15 +74,17 @@ def test_what_does_not_go_together_is_refused(place, tmp_path):
         ("runs", None, "needs a folder"),
         ("rocksdb", None, "needs a folder"),
         ("heap", tmp_path, "has no folder"),
-        ("paper", tmp_path, "there is no backend 'paper': use heap, rocksdb or runs"),
+        ("paper", tmp_path, "'paper' is not a valid backend; use heap, rocksdb or runs"),
         ("runs", tmp_path / "rocks", "is not of this kind of backend"),
         ("runs", tmp_path / "other", "holds letters.txt"),
         ("rocksdb", place, "holds runs"),
+        ("runs", tmp_path / "a file", "a file is a file; pass a folder"),
+        ("rocksdb", tmp_path / "a file", "a file is a file; pass a folder"),
     ):
         with pytest.raises(RefusedError, match=says):
             open_backend(kind, path)
-    with pytest.raises(StoreError, match="a file"):
-        open_backend("runs", tmp_path / "a file")
-    with pytest.raises(RefusedError, match="max_parallelism is 128 there, declared as 64"):
+    with pytest.raises(
+        RefusedError, match="was created with max_parallelism=128; pass 128, not 64"
+    ):
         open_backend("runs", place, max_parallelism=64)
     assert (tmp_path / "other" / "letters.txt").read_text() == "mine"

@@ -194,7 +194,10 @@ def test_another_kind_is_refused(again, kind):
     stored = kept if kind == "aggregating" else pa.int64()
     backend = again(kind, descriptor(kind, stored), 7)
     for other in set(KINDS) - {kind}:
-        with pytest.raises(StateKindError, match=f"stored as {kind}, declared as {other}"):
+        with pytest.raises(
+            StateKindError,
+            match=f"stored as {kind}, declared as {other}: use {kind.capitalize()}StateDescriptor",
+        ):
             backend.get_state(descriptor(other, stored))
 
 

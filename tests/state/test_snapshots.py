@@ -12,6 +12,7 @@ from idlestate.state.descriptors import (
     ValueStateDescriptor,
 )
 from idlestate.state.errors import (
+    BackendKindError,
     KeyGroupError,
     SnapshotError,
     StateError,
@@ -136,7 +137,7 @@ def test_a_version_that_is_not_known_is_refused(kind, tmp_path, what):
 
 
 def test_what_is_no_snapshot_is_refused(kind, tmp_path):
-    with pytest.raises(SnapshotError, match="is no snapshot"):
+    with pytest.raises(SnapshotError, match="is not a valid snapshot"):
         opened(kind, tmp_path / "db", restore=[tmp_path])
 
 
@@ -154,9 +155,11 @@ def test_numbers_that_do_not_fit_are_refused_early(kind, tmp_path):
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "file").touch()
-    for place in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(StorageError, match=f"{place}: RocksDB does not open"):
-            open_backend("rocksdb", place)
+    with pytest.raises(BackendKindError, match="file is a file; pass a folder"):
+        open_backend("rocksdb", tmp_path / "file")
+    below = tmp_path / "file" / "below"
+    with pytest.raises(StorageError, match=f"{below}: RocksDB does not open"):
+        open_backend("rocksdb", below)
 
 
 def test_a_folder_of_rocksdb_is_opened_as_it_was_made(tmp_path):
@@ -164,7 +167,7 @@ def test_a_folder_of_rocksdb_is_opened_as_it_was_made(tmp_path):
         fill(backend, 1)
         with pytest.raises(StateError, match="does not open"):
             open_backend("rocksdb", tmp_path / "db")
-    with pytest.raises(StateMigrationError, match="max_parallelism is 128 there"):
+    with pytest.raises(StateMigrationError, match="with max_parallelism=128; pass 128, not 64"):
         open_backend("rocksdb", tmp_path / "db", max_parallelism=64)
     snapshot = tmp_path / "snapshot"
     with open_backend("rocksdb", tmp_path / "db") as backend:
