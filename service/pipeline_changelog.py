@@ -213,7 +213,7 @@ def _of_query(
         names = (LEFT, RIGHT) if is_join else (PROBES, VERSIONS)
         of = "right" if is_join else "version"
         of_join = {
-            f"{of}_time": pipeline.second.event_time,
+            f"{of}_event_time": pipeline.second.event_time,
             f"{of}_delay": _span(pipeline.second.delay_ms),
             "idle_after": _idle_after(pipeline, *names) or None,
         }
