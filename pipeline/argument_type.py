@@ -10,15 +10,15 @@ from idlestate.retention.setting_error import WrongTypeError
 def check_dataframes(**frames: object) -> None:
     """Raise `WrongTypeError` unless these arguments are DataFrames of Spark."""
     for name, value in frames.items():
-        check_type(name, value, DataFrame, "a Spark DataFrame")
+        check_argument(name, value, DataFrame, "a Spark DataFrame")
 
 
 def check_spark(spark: object) -> None:
     """Raise `WrongTypeError` unless the argument `spark` is a session of Spark."""
-    check_type("spark", spark, SparkSession, "a SparkSession")
+    check_argument("spark", spark, SparkSession, "a SparkSession")
 
 
-def check_type(name: str, value: object, kind: Any, wanted: str) -> None:
+def check_argument(name: str, value: object, kind: Any, wanted: str) -> None:
     """Raise `WrongTypeError` unless an argument is of this kind; `wanted` says what to pass."""
     if not isinstance(value, kind):
         found = type(value)

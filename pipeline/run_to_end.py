@@ -26,7 +26,7 @@ from idlestate.backends.files.spark_logs import (
     plan_end,
 )
 from idlestate.backends.shards.shard_figures import ShardFigures
-from idlestate.pipeline.argument_type import check_type
+from idlestate.pipeline.argument_type import check_argument
 from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.operator_spec import OperatorSpec
@@ -55,7 +55,7 @@ def run_to_end(start: Callable[[], StreamingQuery]) -> StreamingQuery:
         RefusedError: the query does not use `retain`, or does not fit its checkpoint or sink.
         StreamingQueryException: it failed.
     """
-    check_type("start", start, Callable, "a function that starts the query")
+    check_argument("start", start, Callable, "a function that starts the query")
     restarts = Restarts(_log.warning)
     for query in runs_to_end(start):
         try:

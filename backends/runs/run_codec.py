@@ -57,8 +57,8 @@ def encode_run(
 ) -> tuple[int, RunIndex]:
     """Write the file of a run, segment by segment.
 
-    Returns how many rows it has or stands for, and what `decode_run` would read of it, so that
-    whoever wrote a run need not read it.
+    Returns how many rows it has or stands for, and what `decode_run` would read of it, so that the
+    writer need not read the run back.
 
     Args:
         segments: in order of hash, at least one, with the same extras.
