@@ -18,7 +18,7 @@ from unittest import mock
 
 from aims_against_spark import DENSE
 from idlestate.backends.runs.compaction import MergePolicy
-from idlestate.pipeline import shard_batch
+from idlestate.backends.shards import shard_batch
 from idlestate.retention.policy import Policy
 from micro import Player, Stopwatch, operator, tasks_of
 from recipes import Draw, Recipe, nothing_due

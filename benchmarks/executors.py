@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from idlestate.pipeline.shard_partitions import spark_partition
+from idlestate.backends.checkpoint.shard_partitions import spark_partition
 
 
 def held_by_executor(logs: Path, shards: list[dict[str, Any]]) -> list[dict[str, int]]:

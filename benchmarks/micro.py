@@ -24,17 +24,17 @@ import pyarrow as pa
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
-from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.batch_times import BatchTimes
+from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
 from idlestate.pipeline.pack import pack
-from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.retention.policy import Policy
+from idlestate.retention.policy_version import PolicyVersion
 from inputs import FILES_PER_BATCH, key_names, steady
 from jobs import CHURN, NOTHING_DUE
 from recipes import Draw, Recipe, churn, nothing_due

@@ -33,15 +33,15 @@ from idlestate.backends.files.file_checked_on_read import Span
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_cache import PLACE_VARIABLE, local_cache
 from idlestate.backends.files.remote_file import FarBytes
-from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.packet_codec import encode_packet
+from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_record import OPEN, ShardRecord
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
-from idlestate.pipeline.shard_batch import advance
 from idlestate.retention.policy import Policy
+from idlestate.retention.policy_version import PolicyVersion
 
 SHARDS = 8
 LOADED_AT_ONCE = 500_000

@@ -4,8 +4,8 @@ import re
 from functools import partial
 from typing import Annotated, Literal
 
-from idlestate.config.aggregate_text import MOST_ROWS
 from idlestate.config.field_kinds import FieldKind, refuse
+from idlestate.config.sql.aggregate_text import MOST_ROWS
 from idlestate.retention.shown_values import show
 
 

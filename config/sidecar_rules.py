@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from idlestate.config.aggregate_text import problem_with
 from idlestate.config.loopback import is_loopback
 from idlestate.config.pipeline_rules import Raw, check_policy_name, check_renamed
 from idlestate.config.problems import Finding, listed
 from idlestate.config.sidecar_settings import Sidecar
+from idlestate.config.sql.aggregate_text import problem_with
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.shown_values import show
 

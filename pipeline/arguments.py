@@ -13,8 +13,8 @@ from pyspark.sql import Column
 
 from idlestate.backends.shards.accumulator import Accumulator
 from idlestate.backends.shards.own_accumulator import reference_of
-from idlestate.config.aggregate_text import AggregateError, Call, parse_call
 from idlestate.config.instants import parse_instant
+from idlestate.config.sql.aggregate_text import AggregateError, Call, parse_call
 from idlestate.errors import RefusedError
 from idlestate.retention.durations import DurationError, duration_ms
 

@@ -9,21 +9,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from idlestate.backends.files.spark_logs import NO_WATERMARK_MS, BatchTimes
+from idlestate.backends.checkpoint.shard_partitions import SHARDS_PER_PARTITION
+from idlestate.backends.files.spark_logs import NO_WATERMARK_MS
+from idlestate.backends.shards.batch_times import BatchTimes
+from idlestate.backends.shards.late_and_rejected_rows import RejectCode, failed_as_json
 from idlestate.backends.shards.row_counts import of_texts
+from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.stream_join import StreamJoin
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.changelog_unpacker import changelog_schema, unpacker
-from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
-from idlestate.pipeline.late_and_rejected_rows import RejectCode, failed_as_json
 from idlestate.pipeline.operator_spec import TIME, OperatorSpec
 from idlestate.pipeline.pack import CELL_TYPE, packer
-from idlestate.pipeline.shard_batch import advance
-from idlestate.pipeline.shard_partitions import SHARDS_PER_PARTITION
+from idlestate.pipeline.spark.task_errors import marked as as_marked
 from idlestate.pipeline.task_batch import TaskBatch
-from idlestate.pipeline.task_errors import marked as as_marked
 from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.policy_version import PolicyVersion
 from idlestate.timers.clock import SystemClock
 
 _CELLS = pa.schema([("cell", pa.binary()), ("rejected", pa.string())])

@@ -7,12 +7,10 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from idlestate.backends.shards.changelog_rows import change_schema
-from idlestate.config.added_columns import INPUT, REJECTED
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.python_worker import settle
-from idlestate.pipeline.spark_types import spark_schema
-
-REJECT = "reject"
+from idlestate.pipeline.spark.python_worker import settle
+from idlestate.pipeline.spark.spark_types import spark_schema
+from idlestate.retention.added_columns import INPUT, REJECT, REJECTED
 
 
 def changelog_arrow_schema(spec: OperatorSpec) -> pa.Schema:

@@ -19,6 +19,7 @@ from idlestate.pipeline.function_harness import FunctionHarness
 from idlestate.pipeline.harness_forms import HarnessOfForms
 from idlestate.pipeline.retain_harness import OperatorHarness
 from idlestate.pipeline.two_inputs import LEFT, RIGHT
+from idlestate.retention.added_columns import EXPIRE, UPDATE
 
 Records = Sequence[Any]
 Rows = Counter[str]
@@ -184,7 +185,7 @@ def _run(make: Make, records: Records, cuts: Sequence[int]) -> list[Rows]:
     harness.restart()
     rows += harness.finish()
     if harness.is_of_sessions:  # early results name an end that the session outgrows
-        rows = [row for row in rows if row["change"] != "update"]
+        rows = [row for row in rows if row["change"] != UPDATE]
     return [_counted(_last(rows, harness.key_names)), _counted(harness.lives())]
 
 
@@ -193,7 +194,7 @@ def _last(rows: list[dict[str, Any]], keys: Sequence[str]) -> list[dict[str, Any
     shown: dict[Any, dict[str, Any]] = {}
     for number, row in enumerate(rows):
         life = (number,)
-        if row.get("change") in ("update", "expire"):
+        if row.get("change") in (UPDATE, EXPIRE):
             life = (*(row[name] for name in keys), row["created_at"])
         shown.pop(life, None)
         shown[life] = {name: value for name, value in row.items() if name != "batch_id"}

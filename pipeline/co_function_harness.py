@@ -10,7 +10,7 @@ from idlestate.pipeline.co_process import co_operator
 from idlestate.pipeline.harness_forms import HarnessOfForms
 from idlestate.pipeline.process_arguments import with_function
 from idlestate.pipeline.retain_harness import HARNESS, Input
-from idlestate.pipeline.spark_types import spark_schema_of
+from idlestate.pipeline.spark.spark_types import spark_schema_of
 from idlestate.pipeline.two_input_harness import Pairs, TwoInputHarness
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy

@@ -8,15 +8,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import ByteType, StructField, StructType
 
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
+from idlestate.config.policy_argument import choose_policy
 from idlestate.functions.co_function import KeyedCoProcessFunction
-from idlestate.pipeline.argument_type import check_dataframes
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns, Marking, check_columns, checked_operator
 from idlestate.pipeline.operator_dataframe import changelog
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.process_arguments import co_function_state, given_columns, with_function
-from idlestate.pipeline.spark_types import arrow_type
+from idlestate.pipeline.spark.argument_type import check_dataframes
+from idlestate.pipeline.spark.spark_types import arrow_type
 from idlestate.pipeline.state_place import state_place
 from idlestate.pipeline.two_inputs import (
     LEFT,

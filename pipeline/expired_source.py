@@ -22,8 +22,8 @@ from pyspark.sql.types import StructType
 from idlestate.backends.shards.changelog_rows import change_schema
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.sidecar_link import SidecarLink
-from idlestate.pipeline.spark_types import spark_schema
-from idlestate.pipeline.task_errors import marked
+from idlestate.pipeline.spark.spark_types import spark_schema
+from idlestate.pipeline.spark.task_errors import marked
 from idlestate.sidecar.core.expired_log import numbers_of
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.declaration import Declaration

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from idlestate.backends.checkpoint.operator_layout import operator_of, read_layout, spec_at
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
+from idlestate.backends.checkpoint.runs_folder import runs_of
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.files.spark_logs import newest_committed, reached_watermark_ms
@@ -16,10 +19,7 @@ from idlestate.backends.shards.key_facts import Explanation, KeyFacts, facts_of,
 from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.packet_codec import KeptPacketError
 from idlestate.errors import DamagedStateError, RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import operator_of, read_layout, spec_at
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
-from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.retention.policy import Policy, TimeDomain, right_policy
 from idlestate.sidecar.protocol.connection import Address, Connection

@@ -10,10 +10,10 @@ from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.config.loading import Config
 from idlestate.config.pipeline_settings import Pipeline, SourceSection
 from idlestate.errors import RefusedError
+from idlestate.functions.function_class import load_co_function, load_function
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.co_function_harness import CoFunctionHarness
 from idlestate.pipeline.deduplicate import deduplication_of
-from idlestate.pipeline.function_class import load_co_function, load_function
 from idlestate.pipeline.function_harness import FunctionHarness
 from idlestate.pipeline.join import join_operator
 from idlestate.pipeline.join_asof import PROBES, VERSIONS, as_of_operator
@@ -22,7 +22,7 @@ from idlestate.pipeline.output_schema import output_schema
 from idlestate.pipeline.over import over_of
 from idlestate.pipeline.retain import aggregation_of
 from idlestate.pipeline.retain_harness import HARNESS, Input, OperatorHarness
-from idlestate.pipeline.spark_types import spark_schema_of
+from idlestate.pipeline.spark.spark_types import spark_schema_of
 from idlestate.pipeline.two_input_harness import TwoInputHarness
 from idlestate.pipeline.two_inputs import LEFT, RIGHT
 

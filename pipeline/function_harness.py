@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from idlestate.backends.shards.function_state import FunctionState
+from idlestate.config.policy_argument import choose_policy
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.harness_forms import HarnessOfForms
 from idlestate.pipeline.operator_checks import Columns
-from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.process_arguments import function_state, order_of, with_function
 from idlestate.pipeline.retain_harness import HARNESS, Rows
 from idlestate.retention.durations import Duration

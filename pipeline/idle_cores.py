@@ -2,10 +2,10 @@
 
 import logging
 
+from idlestate.backends.checkpoint.operator_layout import OperatorLayout
+from idlestate.backends.checkpoint.shard_partitions import even_partitions
 from idlestate.config.plurals import counted
-from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout
-from idlestate.pipeline.shard_partitions import even_partitions
-from idlestate.pipeline.spark_version import REPARTITION_SINCE, spark_version
+from idlestate.pipeline.spark.spark_version import REPARTITION_SINCE, spark_version
 
 _log = logging.getLogger("idlestate")
 

@@ -13,8 +13,8 @@ from idlestate.config.pipeline_settings import SourceSection
 from idlestate.config.sql.quoting import quoted
 from idlestate.config.urls import is_url
 from idlestate.errors import RefusedError
-from idlestate.pipeline.hadoop import Hadoop
-from idlestate.pipeline.task_errors import spark_says
+from idlestate.pipeline.spark.hadoop import Hadoop
+from idlestate.pipeline.spark.task_errors import spark_says
 
 CORRUPT = "_corrupt_record"
 """The column with the text of a row that Spark could not parse."""

@@ -12,14 +12,14 @@ from pyspark.sql.types import StructType
 
 from idlestate.backends.shards.state_rows_of_joins import JOIN_SIDE
 from idlestate.backends.shards.stream_join import HOW, Between, JoinWork, StreamJoin, stream_join
+from idlestate.config.policy_argument import choose_policy
 from idlestate.config.unbounded_growth import unbounded_warning
-from idlestate.pipeline.argument_type import check_dataframes
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns, Marking, check_columns, checked_operator
 from idlestate.pipeline.operator_dataframe import changelog
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.policy_plans import refuse_counted_reads
+from idlestate.pipeline.spark.argument_type import check_dataframes
 from idlestate.pipeline.state_place import state_place
 from idlestate.pipeline.two_inputs import (
     LEFT,

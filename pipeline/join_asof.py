@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from idlestate.backends.shards.as_of import HOW, AsOf, as_of
-from idlestate.pipeline.argument_type import check_dataframes
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns, Marking, check_columns, checked_operator
 from idlestate.pipeline.operator_dataframe import changelog
 from idlestate.pipeline.operator_spec import OperatorSpec
+from idlestate.pipeline.spark.argument_type import check_dataframes
 from idlestate.pipeline.state_place import state_place
 from idlestate.pipeline.two_inputs import (
     OneOfTwo,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from idlestate.backends.runs.key_hashes import hash_before, hash_keys
-from idlestate.pipeline.late_and_rejected_rows import RejectCode
+from idlestate.backends.shards.late_and_rejected_rows import RejectCode
 from idlestate.pipeline.operator_checks import Marking
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, carried_name
 

@@ -14,14 +14,14 @@ from idlestate.backends.runs.keys import is_key_type
 from idlestate.backends.shards.emitted_rows import EmitsRows
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
-from idlestate.config.aggregate_text import AggregateError
+from idlestate.config.policy_argument import choose_policy
+from idlestate.config.sql.aggregate_text import AggregateError
 from idlestate.config.unbounded_growth import unbounded_warning
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.policy_argument import choose_policy
-from idlestate.pipeline.spark_types import arrow_type
+from idlestate.pipeline.spark.spark_types import arrow_type
+from idlestate.retention.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.retention.durations import Duration, format_duration
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 from idlestate.retention.windows import Windows

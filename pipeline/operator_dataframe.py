@@ -9,7 +9,6 @@ from typing import Unpack
 from pyspark.sql import DataFrame
 
 from idlestate.backends.shards.operator_kind import OperatorKind
-from idlestate.pipeline.argument_type import check_dataframes
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.batch_dataframe import retain_batch
 from idlestate.pipeline.operator_checks import (
@@ -23,8 +22,9 @@ from idlestate.pipeline.packed_rows import packed, unpacked
 from idlestate.pipeline.query_start_listener import register
 from idlestate.pipeline.row_checks import marked_rows
 from idlestate.pipeline.second_step import is_second_step
-from idlestate.pipeline.session_settings import check_session
 from idlestate.pipeline.sidecar_dataframe import sidecar_dataframe
+from idlestate.pipeline.spark.argument_type import check_dataframes
+from idlestate.pipeline.spark.session_settings import check_session
 from idlestate.pipeline.state_place import state_place
 from idlestate.pipeline.stateful_processor import ShardProcessor
 from idlestate.pipeline.step_on_spark_state import OUTPUT_SCHEMA

@@ -10,7 +10,7 @@ from idlestate.backends.shards.bounded_over import over_kind
 from idlestate.backends.shards.frames import WHOLE_LIFE, Frame, FrameUnit
 from idlestate.backends.shards.over import Over
 from idlestate.backends.shards.own_accumulator import OwnAccumulator
-from idlestate.config.aggregate_text import MOST_ROWS
+from idlestate.config.sql.aggregate_text import MOST_ROWS
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.operator_dataframe import operator_dataframe

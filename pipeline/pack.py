@@ -15,18 +15,18 @@ import pyarrow.compute as pc
 
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.backends.shards.input_watermarks import joint_watermark_ms
+from idlestate.backends.shards.late_and_rejected_rows import late_and_rejected, rows_as_json
 from idlestate.backends.shards.packet_codec import encode_packet, encode_packets
 from idlestate.backends.shards.row_counts import RowCounts, to_text
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.steps_by_window import windowed_steps
 from idlestate.errors import IdlestateError
-from idlestate.pipeline.late_and_rejected_rows import late_and_rejected, rows_as_json
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, original_name
-from idlestate.pipeline.python_worker import settle
-from idlestate.pipeline.spark_types import spark_schema
+from idlestate.pipeline.spark.python_worker import settle
+from idlestate.pipeline.spark.spark_types import spark_schema
+from idlestate.pipeline.spark.task_errors import marked
 from idlestate.pipeline.task_batch import TaskBatch
-from idlestate.pipeline.task_errors import marked
 from idlestate.retention.rules import NEVER_MS
 
 Ints = npt.NDArray[np.int64]
@@ -60,10 +60,18 @@ def pack(
     n = rows.num_rows
     hashes = _plain(rows, HASH, np.zeros(n, dtype=np.int64))
     times_ms = _plain(rows, TIME, np.zeros(n, dtype=np.int64))
-    rejected = late_and_rejected(times_ms, spec, batch.times) if spec.has_time else {}
+    rejected: dict[str, Ints] = {}
+    if spec.has_time:
+        rejected = late_and_rejected(
+            times_ms,
+            batch.times,
+            is_event_time=spec.is_event_time,
+            max_ahead_ms=spec.max_ahead_ms,
+        )
     as_json = None
     if spec.rejects:
-        as_json = rows_as_json(rows, rejected, batch.times.batch_id, spec.input_name)
+        shown = rows.drop_columns([each for each in (HASH, TIME) if each in rows.column_names])
+        as_json = rows_as_json(shown, rejected, batch.times.batch_id, spec.input_name)
     if any(len(at) for at in rejected.values()):
         kept = np.delete(np.arange(n), np.concatenate(list(rejected.values())))
         rows, hashes, times_ms = rows.take(pa.array(kept)), hashes[kept], times_ms[kept]

@@ -6,11 +6,11 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
+from idlestate.backends.shards.shard_report import OBSERVATION, REPORT_FIELDS
 from idlestate.pipeline.changelog_unpacker import changelog_schema, unpacker
-from idlestate.pipeline.dataframe_plan import observe
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer, visits
-from idlestate.pipeline.shard_report import OBSERVATION, REPORT_FIELDS
+from idlestate.pipeline.spark.dataframe_plan import observe
 from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
 
 

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
-from idlestate.config.added_columns import ADDED_COLUMNS, INPUT, REJECTED
+from idlestate.config.policy_argument import choose_policy
 from idlestate.config.sql.query_error import QueryPlace
 from idlestate.config.sql.query_plan import (
     Computed,
@@ -32,9 +32,9 @@ from idlestate.pipeline.deduplicate import deduplicate
 from idlestate.pipeline.join import join
 from idlestate.pipeline.join_asof import join_asof
 from idlestate.pipeline.over import over
-from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.retain import retain
-from idlestate.pipeline.task_errors import spark_says
+from idlestate.pipeline.spark.task_errors import spark_says
+from idlestate.retention.added_columns import ADDED_COLUMNS, INPUT, REJECTED
 from idlestate.retention.policy import Policy, TimeDomain
 
 _OPERATORS: dict[str, Callable[..., DataFrame]] = {

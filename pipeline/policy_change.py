@@ -8,15 +8,16 @@ replay uses the same policy as the first attempt.
 
 from pathlib import Path
 
+from idlestate.backends.checkpoint.operator_layout import read_layout
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import newest_batch, read_batch_times
 from idlestate.config.loading import load_config
+from idlestate.config.policy_argument import choose_policy
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal, PolicyVersion
-from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.policy_plans import refuse_shrink, refuse_unfit, right_policy_of
 from idlestate.retention.policy import Policy
+from idlestate.retention.policy_version import PolicyVersion
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.timers.clock import Clock, SystemClock
 

@@ -6,6 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from idlestate.backends.checkpoint.operator_layout import operators, read_layout, spec_at
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
+from idlestate.backends.checkpoint.runs_folder import runs_of
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.files.spark_logs import newest_committed, reached_watermark_ms
@@ -20,10 +23,7 @@ from idlestate.backends.shards.planned_removals import (
 from idlestate.backends.shards.stream_join import JOIN
 from idlestate.config.loading import Config, load_config
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import operators, read_layout, spec_at
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
-from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.retention.policy import Policy, TimeDomain, UpdateType
 from idlestate.retention.windows import parse_window

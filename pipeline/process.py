@@ -6,11 +6,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from idlestate.backends.shards.function_state import FunctionState
+from idlestate.config.policy_argument import choose_policy
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.pipeline.arguments import ColumnArgument
 from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.operator_dataframe import operator_dataframe
-from idlestate.pipeline.policy_argument import choose_policy
 from idlestate.pipeline.process_arguments import function_state, order_of, with_function
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import Policy

@@ -7,7 +7,6 @@ from itertools import chain
 from typing import Any
 
 from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
-from idlestate.config.added_columns import INPUT, REJECTED
 from idlestate.errors import RefusedError
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.co_function import KeyedCoProcessFunction
@@ -19,6 +18,7 @@ from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.output_schema import output_schema
+from idlestate.retention.added_columns import INPUT, REJECTED
 from idlestate.retention.policy import Policy, TimeDomain
 
 

@@ -2,29 +2,29 @@
 
 from dataclasses import replace
 
-from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.record_copies import remove_copies
-from idlestate.backends.files.spark_logs import clear_half_planned, newest_batch
-from idlestate.backends.shards.definition import Definition
-from idlestate.backends.shards.definition_change import Takeover, compare_definitions, refused
-from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_files import valid
-from idlestate.pipeline.checkpoint.operator_layout import (
+from idlestate.backends.checkpoint.operator_files import valid
+from idlestate.backends.checkpoint.operator_layout import (
     OperatorLayout,
     held_operators,
     layout_path,
     read_layout,
     write_layout,
 )
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
-from idlestate.pipeline.checkpoint.runs_folder import runs_of
-from idlestate.pipeline.checkpoint.runs_owner import check_runs, claim_runs
-from idlestate.pipeline.checkpoint.source_log import forget_unplanned
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
+from idlestate.backends.checkpoint.runs_folder import runs_of
+from idlestate.backends.checkpoint.runs_owner import check_runs, claim_runs
+from idlestate.backends.checkpoint.shard_partitions import SHARDS_PER_PARTITION
+from idlestate.backends.checkpoint.source_log import forget_unplanned
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.record_copies import remove_copies
+from idlestate.backends.files.spark_logs import clear_half_planned, newest_batch
+from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.definition_change import Takeover, compare_definitions, refused
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.spark_metadata import put_paths_right
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_change import after_planned
 from idlestate.pipeline.policy_plans import refuse_shrink
-from idlestate.pipeline.shard_partitions import SHARDS_PER_PARTITION
 
 _WAY_OUT = "restore the job, or use a new checkpoint folder (and new sink folders)"
 

@@ -19,21 +19,22 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import JStreamingQueryListener, StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
+from idlestate.backends.checkpoint.checkpoint_lock import hold, release
+from idlestate.backends.checkpoint.operator_layout import read_layout
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import IdlestateError, RefusedError
-from idlestate.pipeline.checkpoint.checkpoint_lock import hold, release
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
-from idlestate.pipeline.checkpoint.spark_file_sink import put_file_sink_right
-from idlestate.pipeline.checkpoint.upstream_rollback import refuse_undone_input
-from idlestate.pipeline.folder_sinks import FolderSinks
 from idlestate.pipeline.idle_cores import warn_of_idle_cores
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
-from idlestate.pipeline.python_worker_errors import worker_problem
 from idlestate.pipeline.query_start import prepare_checkpoint
 from idlestate.pipeline.sidecar_attachment import attach
 from idlestate.pipeline.sidecar_link import SIDECARS_PROPERTY
-from idlestate.pipeline.spark_query import (
+from idlestate.pipeline.sinks.folder_sinks import FolderSinks
+from idlestate.pipeline.sinks.spark_file_sink import put_file_sink_right
+from idlestate.pipeline.sinks.upstream_rollback import refuse_undone_input
+from idlestate.pipeline.spark.local_properties import CHECKPOINT_PROPERTY
+from idlestate.pipeline.spark.python_worker_errors import worker_problem
+from idlestate.pipeline.spark.spark_query import (
     NO_CHECKPOINT,
     check_sinks,
     check_starts,
@@ -47,7 +48,6 @@ from idlestate.pipeline.spark_query import (
     plan_of,
     session_id,
 )
-from idlestate.pipeline.task_batch import CHECKPOINT_PROPERTY
 from idlestate.timers.clock import SystemClock
 
 _log = logging.getLogger("idlestate")

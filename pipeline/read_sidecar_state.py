@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.errors import RefusedError
 from idlestate.pipeline.sidecar_link import SidecarLink
-from idlestate.pipeline.spark_types import spark_schema
-from idlestate.pipeline.task_errors import marked
+from idlestate.pipeline.spark.spark_types import spark_schema
+from idlestate.pipeline.spark.task_errors import marked
 from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S
 

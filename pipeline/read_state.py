@@ -5,36 +5,28 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from idlestate.backends.checkpoint.operator_layout import (
+    operator_of,
+    read_layout,
+    spec_at,
+)
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
+from idlestate.backends.checkpoint.runs_folder import runs_of
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
-from idlestate.backends.files.spark_logs import newest_committed
+from idlestate.backends.files.spark_logs import committed_batch
 from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.run_place import read_table
-from idlestate.backends.shards.shard_record import OPEN, RecordError, ShardRecord
+from idlestate.backends.shards.shard_record import OPEN, ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.errors import DamagedStateError, IdlestateError, RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import (
-    layout_path,
-    operator_of,
-    read_layout,
-    refuse_outside,
-    spec_at,
-)
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
-from idlestate.pipeline.checkpoint.runs_folder import runs_of
-from idlestate.pipeline.checkpoint.spark_metadata import (
-    operators_with_state,
-    plain_path,
-    put_paths_right,
-)
+from idlestate.errors import IdlestateError, RefusedError
+from idlestate.pipeline.checkpoint.state_store_shards import read_shards
 from idlestate.pipeline.read_sidecar_state import lives_in_sidecar
-from idlestate.pipeline.session_settings import check_session
 from idlestate.pipeline.sidecar_attachment import link_of
-from idlestate.pipeline.spark_types import spark_schema
-from idlestate.pipeline.stateful_processor import STATE_NAME
-from idlestate.pipeline.task_errors import marked
+from idlestate.pipeline.spark.spark_types import spark_schema
+from idlestate.pipeline.spark.task_errors import marked
 from idlestate.sidecar.protocol.connection import Address
 
 
@@ -101,51 +93,3 @@ def _table(spec: TableSpec, state: ShardRecord, files: RunFiles) -> ShardTable:
     if spec.is_of_sides:
         return open_table(spec, state, files)
     return ShardTable(spec, read_table(files, OPEN, state.current, spec.schema))
-
-
-def committed_batch(checkpoint: Folder, batch_id: int | None = None) -> int:
-    """The newest committed batch, or the given one if it is committed.
-
-    Raises:
-        RefusedError: there is none, or the given one is not committed.
-    """
-    newest = newest_committed(checkpoint)
-    if newest is None:
-        raise RefusedError(f"checkpoint {checkpoint} has no committed batch yet")
-    if batch_id is not None and not checkpoint.exists(f"commits/{batch_id}"):
-        raise RefusedError(
-            f"checkpoint {checkpoint} has no committed batch {batch_id}; the newest is {newest}"
-        )
-    return newest if batch_id is None else batch_id
-
-
-def read_shards(spark: SparkSession, checkpoint: str, uid: str, batch_id: int) -> list[ShardRecord]:
-    """The records of an operator's shards after a batch, from Spark's state store.
-
-    Raises:
-        RefusedError: the session cannot read state, or the state is in a sidecar.
-    """
-    check_session(spark)
-    folder = Folder(checkpoint)
-    if folder.exists(layout_path(uid)):
-        refuse_outside(folder, uid)
-    put_paths_right(folder)
-    with plain_path(folder) as path:
-        for operator in operators_with_state(folder, STATE_NAME):
-            rows = (
-                spark.read.format("statestore")
-                .option("path", path)
-                .option("operatorId", operator)
-                .option("stateVarName", STATE_NAME)
-                .option("batchId", batch_id)
-                .load()
-                .select("value.value")
-                .collect()
-            )
-            try:
-                states = [ShardRecord.decode(bytes(row[0])) for row in rows]
-            except RecordError as error:
-                raise DamagedStateError(f"checkpoint {checkpoint}: {error}") from error
-            if states and states[0].uid == uid:
-                return states
-    return []  # so far no batch had a row

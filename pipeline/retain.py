@@ -9,7 +9,7 @@ from idlestate.backends.shards.accumulator import Accumulator
 from idlestate.backends.shards.aggregation import Aggregation, aggregation
 from idlestate.backends.shards.definition_change import check_renamed
 from idlestate.backends.shards.own_accumulator import reference_of
-from idlestate.config.aggregate_text import parse_call
+from idlestate.config.sql.aggregate_text import parse_call
 from idlestate.pipeline.arguments import ColumnArgument
 from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.operator_dataframe import operator_dataframe

@@ -12,7 +12,6 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.run_codec import run_in_memory
 from idlestate.backends.runs.segment import Segment
@@ -20,26 +19,27 @@ from idlestate.backends.runs.table_runs import Next
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.backends.shards.accumulator import Accumulator
 from idlestate.backends.shards.aggregation import Aggregation
+from idlestate.backends.shards.batch_times import BatchTimes
+from idlestate.backends.shards.late_and_rejected_rows import failed_as_json
 from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.row_counts import RowsByInput, of_texts, total
+from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord
 from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.errors import RefusedError
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.changelog_unpacker import unpacked_cells
-from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
-from idlestate.pipeline.late_and_rejected_rows import failed_as_json
 from idlestate.pipeline.marked_table import marked_table
 from idlestate.pipeline.operator_checks import Columns, Marking, checked_operator
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import pack
 from idlestate.pipeline.retain import aggregation_of
-from idlestate.pipeline.shard_batch import advance
-from idlestate.pipeline.spark_types import arrow_schema, spark_schema_of
+from idlestate.pipeline.spark.spark_types import arrow_schema, spark_schema_of
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.retention.durations import Duration
 from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.retention.policy_version import PolicyVersion
 from idlestate.retention.windows import Windows
 from idlestate.timers.clock import FakeClock
 

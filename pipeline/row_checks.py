@@ -6,9 +6,9 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
+from idlestate.backends.shards.late_and_rejected_rows import RejectCode
 from idlestate.config.sql.quoting import quoted
 from idlestate.pipeline.key_hash import key_hash
-from idlestate.pipeline.late_and_rejected_rows import RejectCode
 from idlestate.pipeline.operator_checks import Marking
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec, carried_name
 

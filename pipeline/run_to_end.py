@@ -17,6 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from idlestate.backends.checkpoint.operator_layout import read_layout
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import (
     expired_read,
@@ -26,13 +27,12 @@ from idlestate.backends.files.spark_logs import (
     plan_end,
 )
 from idlestate.backends.shards.shard_figures import ShardFigures
-from idlestate.pipeline.argument_type import check_argument
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.query_start_listener import operators_of
 from idlestate.pipeline.sidecar_attachment import finish_input, link_of, owes_batch, reports_of
-from idlestate.pipeline.worker_restarts import Restarts
+from idlestate.pipeline.spark.argument_type import check_argument
+from idlestate.pipeline.spark.worker_restarts import Restarts
 
 _log = logging.getLogger("idlestate")
 

@@ -11,9 +11,9 @@ import re
 from pyspark.sql import DataFrame
 
 from idlestate.errors import RefusedError
-from idlestate.pipeline.dataframe_plan import analyzed_plan, has_watermark
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.query_start_listener import operators_in
+from idlestate.pipeline.spark.dataframe_plan import analyzed_plan, has_watermark
 
 _SEVERAL = re.compile(r"^\W*(Union|Join)\b", re.MULTILINE)
 _TWO_QUERIES = (

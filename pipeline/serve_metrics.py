@@ -13,8 +13,8 @@ from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.series_cap import MAX_SERIES
 from idlestate.metrics.status_page import StatusPage, Subject
-from idlestate.pipeline.argument_type import check_spark
 from idlestate.pipeline.session_metrics import SessionMetrics
+from idlestate.pipeline.spark.argument_type import check_spark
 from idlestate.retention.budget import no_budget
 from idlestate.retention.setting_error import SettingError
 from idlestate.timers.clock import SystemClock

@@ -15,26 +15,26 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from idlestate.backends.checkpoint.operator_layout import layout_path, read_layout
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import newest_batch
+from idlestate.backends.shards.shard_report import OBSERVATION
 from idlestate.errors import IdlestateError
 from idlestate.metrics import families
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.history import HistoryFile
+from idlestate.metrics.newest_shard_reports import NewestShardReports, reports_in
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.spark_metrics import SparkMetrics
-from idlestate.pipeline.checkpoint.operator_layout import layout_path, read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import recorded_shards
-from idlestate.pipeline.newest_shard_reports import NewestShardReports, reports_in
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.private_sidecar_metrics import PrivateSidecarMetrics
-from idlestate.pipeline.progress_as_json import ProgressListener
 from idlestate.pipeline.query_start_listener import started_query
-from idlestate.pipeline.shard_report import OBSERVATION
 from idlestate.pipeline.sidecar_attachment import link_of, reports_of
+from idlestate.pipeline.spark.progress_as_json import ProgressListener
 from idlestate.retention.budget import Budget, no_budget
 from idlestate.retention.policy import Policy
+from idlestate.sidecar.client.private_sidecar_metrics import PrivateSidecarMetrics
 from idlestate.timers.clock import SystemClock
 
 _MOST_EVENTS: Final = 10_000

@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from idlestate.backends.checkpoint.operator_layout import read_layout
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import read_batch_times
+from idlestate.backends.shards.shard_report import ShardReport, reported
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.private_sidecar import private_sidecar, sidecar_to_ask
-from idlestate.pipeline.shard_report import ShardReport, reported
 from idlestate.pipeline.sidecar_link import SidecarLink
+from idlestate.sidecar.client.private_sidecar import private_sidecar, sidecar_to_ask
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import SidecarError

@@ -13,17 +13,17 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
+from idlestate.backends.checkpoint.shard_partitions import spark_partition
+from idlestate.backends.shards.late_and_rejected_rows import failed_as_json
 from idlestate.backends.shards.row_counts import RowsByInput, of_texts
+from idlestate.backends.shards.shard_report import REPORT_FIELDS, reported
 from idlestate.errors import IdlestateError
-from idlestate.pipeline.late_and_rejected_rows import failed_as_json
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.python_worker import settle
-from idlestate.pipeline.shard_partitions import spark_partition
-from idlestate.pipeline.shard_report import REPORT_FIELDS, reported
 from idlestate.pipeline.sidecar_link import link_of_task
-from idlestate.pipeline.step_on_sidecar_state import StepOnSidecarState, Stepped
+from idlestate.pipeline.spark.python_worker import settle
+from idlestate.pipeline.spark.task_errors import marked
 from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
-from idlestate.pipeline.task_errors import marked
+from idlestate.sidecar.client.step_in_task import StepOnSidecarState, Stepped
 from idlestate.sidecar.protocol.errors import AwayError, GoneError
 from idlestate.sidecar.protocol.routes import Routes
 from idlestate.sidecar.protocol.sender import Sender
@@ -141,7 +141,8 @@ class _Exchange:
         batch, packets = self._batch, defaultdict[int, list[bytes]](list)
         for cell in self._cells:
             packets[batch.shards.index(cell["shard"])].append(cell["packet"])
-        step = StepOnSidecarState(self._routes, self._spec, len(batch.shards))
+        spec, shards = self._spec, len(batch.shards)
+        step = StepOnSidecarState(self._routes, spec.uid, spec.table, spec.work, shards)
         return step.run(opened, packets, self._counts(), batch.times, batch.in_force)
 
     def _counts(self) -> dict[int, RowsByInput]:

@@ -5,8 +5,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from idlestate.backends.checkpoint.runs_folder import runs_place
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.runs_folder import runs_place
 from idlestate.pipeline.sidecar_link import link_file
 from idlestate.sidecar.protocol.connection import Address
 

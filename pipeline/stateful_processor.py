@@ -14,15 +14,13 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessor,
     StatefulProcessorHandle,
 )
-from pyspark.sql.types import BinaryType, StructField, StructType
+
+from idlestate.pipeline.spark.state_variable import STATE_NAME, STATE_SCHEMA
 
 if TYPE_CHECKING:
     from idlestate.backends.shards.batch_work import BatchWork
     from idlestate.backends.shards.own_accumulator import Classes
     from idlestate.pipeline.step_on_spark_state import StepOnSparkState
-
-STATE_NAME = "shard"
-STATE_SCHEMA = StructType([StructField("value", BinaryType())])
 
 
 class ShardProcessor(StatefulProcessor):

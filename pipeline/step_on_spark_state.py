@@ -15,16 +15,16 @@ from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, Struc
 
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.batch_work import BatchWork
+from idlestate.backends.shards.late_and_rejected_rows import failed_as_json
 from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.row_counts import RowsByInput, of_texts
+from idlestate.backends.shards.shard_batch import Advanced, advance
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_report import REPORT_FIELDS, report_of
 from idlestate.errors import IdlestateError
-from idlestate.pipeline.late_and_rejected_rows import failed_as_json
-from idlestate.pipeline.python_worker import settle
-from idlestate.pipeline.shard_batch import Advanced, advance
-from idlestate.pipeline.shard_report import REPORT_FIELDS, report_of
+from idlestate.pipeline.spark.python_worker import settle
+from idlestate.pipeline.spark.task_errors import marked
 from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
-from idlestate.pipeline.task_errors import marked
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 
 REPORT_SCHEMA = StructType(

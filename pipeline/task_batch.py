@@ -10,18 +10,19 @@ from typing import Any
 
 from pyspark import TaskContext
 
+from idlestate.backends.checkpoint.operator_layout import read_layout, spec_at
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
+from idlestate.backends.checkpoint.runs_folder import runs_of
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.record_copies import newest_copy
-from idlestate.backends.files.spark_logs import NO_WATERMARK_MS, BatchTimes, read_batch_times
+from idlestate.backends.files.spark_logs import NO_WATERMARK_MS, read_batch_times
+from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.input_watermarks import InputRecord, Inputs
 from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import read_layout, spec_at
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal, PolicyVersion
-from idlestate.pipeline.checkpoint.runs_folder import runs_of
-
-CHECKPOINT_PROPERTY = "idlestate.checkpoint"
+from idlestate.pipeline.spark.local_properties import CHECKPOINT_PROPERTY
+from idlestate.retention.policy_version import PolicyVersion
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from idlestate.backends.shards.input_watermarks import InputTerms
-from idlestate.config.added_columns import INPUT
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns, Marking
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.second_step import refuse_second_step
+from idlestate.retention.added_columns import INPUT
 from idlestate.retention.durations import Duration
 
 LEFT, RIGHT = "left", "right"

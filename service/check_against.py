@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
+from idlestate.backends.checkpoint.operator_layout import operators
 from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import Config
-from idlestate.pipeline.checkpoint.operator_layout import operators
 from idlestate.service.job import Job
 from idlestate.service.state_commands import FAILED, fail, session_on
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from idlestate.backends.checkpoint.checkpoint_lock import LOCK
+from idlestate.backends.checkpoint.runs_folder import remove_runs
 from idlestate.backends.files.folder import Folder
 from idlestate.config.urls import is_url
 from idlestate.errors import RefusedError, StoreError
-from idlestate.pipeline.checkpoint.checkpoint_lock import LOCK
-from idlestate.pipeline.checkpoint.runs_folder import remove_runs
-from idlestate.pipeline.folder_sinks import FolderSinks
-from idlestate.pipeline.owned_folder import MARK
-from idlestate.pipeline.private_sidecar import stop_private_sidecar
 from idlestate.pipeline.sidecar_attachment import drop_operator
+from idlestate.pipeline.sinks.folder_sinks import FolderSinks
+from idlestate.pipeline.sinks.owned_folder import MARK
 from idlestate.service.system_errors import os_problem
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecar
 from idlestate.sidecar.protocol.connection import Address
 
 

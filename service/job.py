@@ -13,6 +13,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from idlestate.backends.checkpoint.checkpoint_lock import held
+from idlestate.backends.checkpoint.operator_layout import layout_path
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import newest_batch
 from idlestate.backends.shards.definition_change import Takeover
@@ -21,23 +23,21 @@ from idlestate.config.path_conflicts import Place
 from idlestate.config.pipeline_settings import Pipeline, SourceSection
 from idlestate.config.urls import is_url
 from idlestate.errors import RefusedError
+from idlestate.functions.function_class import load_co_function, load_function
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.families import OF_RELOADS
 from idlestate.metrics.growth_log import GrowthLog
 from idlestate.metrics.reload_counts import ReloadCounts
-from idlestate.pipeline.checkpoint.checkpoint_lock import held
-from idlestate.pipeline.checkpoint.operator_layout import layout_path
-from idlestate.pipeline.folder_sinks import FolderSinks
-from idlestate.pipeline.function_class import load_co_function, load_function
+from idlestate.pipeline.checkpoint.state_store_shards import read_shards
 from idlestate.pipeline.input_files import check_there, elsewhere, read_events
 from idlestate.pipeline.query_start import check_owner, takeover
 from idlestate.pipeline.query_start_listener import declared
-from idlestate.pipeline.read_state import read_shards
 from idlestate.pipeline.run_to_end import runs_to_end
 from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.pipeline.sidecar_attachment import link_of, reports_of
-from idlestate.pipeline.worker_restarts import Restarts
+from idlestate.pipeline.sinks.folder_sinks import FolderSinks
+from idlestate.pipeline.spark.worker_restarts import Restarts
 from idlestate.service.earlier_runs import EarlierRuns
 from idlestate.service.interrupts import Interrupts
 from idlestate.service.monitor import Batch, Monitor

@@ -8,10 +8,10 @@ from typing import Any
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import newest_batch
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_report import ShardReport
 from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.pipeline.session_metrics import ObservedBatch, SessionMetrics
-from idlestate.pipeline.shard_report import ShardReport
 from idlestate.retention.policy import Policy
 
 _POLL_S = 0.25

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame
 
 from idlestate.config.pipeline_settings import Pipeline
 from idlestate.config.sql.query_plan import QueryPlan, QueryRows
+from idlestate.functions.function_class import load_co_function, load_function
 from idlestate.pipeline.co_process import co_process
 from idlestate.pipeline.deduplicate import deduplicate
-from idlestate.pipeline.function_class import load_co_function, load_function
 from idlestate.pipeline.input_files import Events
 from idlestate.pipeline.join import join
 from idlestate.pipeline.join_asof import PROBES, VERSIONS, join_asof

@@ -8,6 +8,7 @@ and the file is read again when it is saved or SIGHUP arrives.
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from idlestate.backends.checkpoint.operator_layout import layout_path
 from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import Config, load_config
 from idlestate.config.pipeline_settings import Pipeline, Right
@@ -16,7 +17,6 @@ from idlestate.config.query_sources import origin_of
 from idlestate.config.saved_file import SavedFile
 from idlestate.errors import RefusedError
 from idlestate.metrics.reload_counts import ReloadCounts
-from idlestate.pipeline.checkpoint.operator_layout import layout_path
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from idlestate.backends.checkpoint.operator_layout import read_layout, spec_at
 from idlestate.backends.files.folder import Folder
 from idlestate.config.loopback import is_loopback
 from idlestate.config.pipeline_settings import Pipeline
@@ -13,10 +14,9 @@ from idlestate.metrics.key_answer import answer_of
 from idlestate.metrics.key_lookup_form import KeyAnswer
 from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.status_page import StatusPage, Subject
-from idlestate.pipeline.checkpoint.operator_layout import read_layout, spec_at
 from idlestate.pipeline.explanations import explain
+from idlestate.sidecar.protocol.access_control import names_this_machine
 from idlestate.sidecar.protocol.connection import Address
-from idlestate.sidecar.server.access_control import names_this_machine
 from idlestate.sidecar.server.keys_in_urls import texts_of
 from idlestate.timers.clock import Clock
 

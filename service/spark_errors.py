@@ -7,8 +7,8 @@ from pathlib import Path
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from idlestate.errors import IdlestateError, RefusedError
-from idlestate.pipeline.python_worker_errors import worker_problem
-from idlestate.pipeline.task_errors import plain_message, spark_says
+from idlestate.pipeline.spark.python_worker_errors import worker_problem
+from idlestate.pipeline.spark.task_errors import plain_message, spark_says
 from idlestate.service.system_errors import os_problem
 
 _FILE = re.compile(r"while reading file (\S+?)\.?\s+(.*?)(?:SQLSTATE|Caused by|$)", re.DOTALL)

@@ -13,8 +13,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from idlestate.errors import RefusedError
-from idlestate.pipeline.session_settings import configure
-from idlestate.pipeline.spark_version import check_version, private_part
+from idlestate.pipeline.spark.session_settings import configure
+from idlestate.pipeline.spark.spark_version import check_version, private_part
 from idlestate.service.java import java_trouble
 
 RETAIN_BATCHES = 10

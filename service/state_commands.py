@@ -65,11 +65,11 @@ def stats(checkpoint: Path, uid: str | None) -> None:
     """
     name = _operator(checkpoint, uid)
     with session_on(checkpoint) as spark:
+        from idlestate.backends.checkpoint.operator_layout import read_layout
+        from idlestate.backends.checkpoint.policy_journal import PolicyJournal
         from idlestate.backends.files.folder import Folder
-        from idlestate.pipeline.checkpoint.operator_layout import read_layout
-        from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
         from idlestate.pipeline.checkpoint.state_files import state_files
-        from idlestate.pipeline.read_state import read_shards
+        from idlestate.pipeline.checkpoint.state_store_shards import read_shards
 
         folder = Folder(str(checkpoint))
         files = state_files(spark, str(checkpoint), name)
@@ -192,10 +192,10 @@ def session_on(checkpoint: Path, why: str = "", *, alone: bool = False) -> "Iter
         why: the reason for which a command that may do without Spark needs it.
         alone: whether no query may run on it meanwhile.
     """
+    from idlestate.backends.checkpoint.checkpoint_lock import held
+    from idlestate.backends.checkpoint.operator_layout import operators
     from idlestate.backends.files.folder import Folder
     from idlestate.errors import IdlestateError, RefusedError
-    from idlestate.pipeline.checkpoint.checkpoint_lock import held
-    from idlestate.pipeline.checkpoint.operator_layout import operators
 
     folder = Folder(str(checkpoint))
     with _told_in_a_line():
@@ -226,8 +226,8 @@ def session_on(checkpoint: Path, why: str = "", *, alone: bool = False) -> "Iter
 
 def _operator(checkpoint: Path, uid: str | None) -> str:
     """The operator that a command is about; checked before Spark starts, which takes seconds."""
+    from idlestate.backends.checkpoint.operator_layout import operator_of, read_layout
     from idlestate.backends.files.folder import Folder
-    from idlestate.pipeline.checkpoint.operator_layout import operator_of, read_layout
 
     with _told_in_a_line():
         name = operator_of(Folder(str(checkpoint)), uid)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from idlestate.state.operator_state import OperatorListState as OperatorListState
     from idlestate.state.operator_state import OperatorStateStore as OperatorStateStore
     from idlestate.state.reducing_state import ReducingState as ReducingState
-    from idlestate.state.snapshots.snapshot import Snapshot as Snapshot
-    from idlestate.state.snapshots.snapshot import SnapshotMode as SnapshotMode
+    from idlestate.state.snapshot import Snapshot as Snapshot
+    from idlestate.state.snapshot import SnapshotMode as SnapshotMode
     from idlestate.state.sweep import SweepReport as SweepReport
     from idlestate.state.usage import Usage as Usage
     from idlestate.state.value_state import ValueState as ValueState
@@ -78,7 +78,7 @@ else:
             "idlestate.state.list_state": ["ListState"],
             "idlestate.state.map_state": ["MapState"],
             "idlestate.state.reducing_state": ["ReducingState"],
-            "idlestate.state.snapshots.snapshot": ["Snapshot", "SnapshotMode"],
+            "idlestate.state.snapshot": ["Snapshot", "SnapshotMode"],
             "idlestate.state.sweep": ["SweepReport"],
             "idlestate.state.usage": ["Usage"],
             "idlestate.state.value_state": ["ValueState"],

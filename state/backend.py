@@ -20,9 +20,9 @@ from idlestate.state.key_context import KeyContext
 from idlestate.state.migration import migration_of
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.settings import BackendSettings, Place, check_name, folder_from
-from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode, mode_from
-from idlestate.state.snapshots.snapshot_files import SnapshotInfo
-from idlestate.state.snapshots.snapshot_parts import Part
+from idlestate.state.snapshot import Snapshot, SnapshotMode, mode_from
+from idlestate.state.snapshot_files import SnapshotInfo
+from idlestate.state.snapshot_parts import Part
 from idlestate.state.state import Many
 from idlestate.state.state_factory import state_over
 from idlestate.state.state_schema import StateSchema

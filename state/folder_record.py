@@ -7,7 +7,7 @@ from typing import Any
 from idlestate.state.errors import KeyGroupError, StateMigrationError
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.settings import BackendSettings
-from idlestate.state.snapshots.snapshot_files import SnapshotInfo
+from idlestate.state.snapshot_files import SnapshotInfo
 from idlestate.state.state_schema import StateSchema, type_from_text, type_to_text
 
 Record = dict[str, Any]

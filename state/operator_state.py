@@ -33,7 +33,7 @@ from idlestate.state.redistribution import (
     redistribute,
 )
 from idlestate.state.settings import Place, folder_from
-from idlestate.state.snapshots.snapshot_files import RECORD, finish_folder, start_folder
+from idlestate.state.snapshot_files import RECORD, finish_folder, start_folder
 from idlestate.state.state_schema import VERSIONS, check_versions, type_from_text, type_to_text
 
 ROWS = "operator.rows"

@@ -7,7 +7,7 @@ import pyspark
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from idlestate.pipeline.spark_version import spark_version
+from idlestate.pipeline.spark.spark_version import spark_version
 from tests import leftovers
 from tests.quick_jvm import JAVA_OPTIONS, quick_jvm
 from tests.quick_spark import quick_home

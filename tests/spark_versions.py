@@ -2,7 +2,7 @@
 
 import pytest
 
-from idlestate.pipeline.spark_version import REPARTITION_SINCE, spark_version
+from idlestate.pipeline.spark.spark_version import REPARTITION_SINCE, spark_version
 
 CAN_REPARTITION = spark_version() >= REPARTITION_SINCE
 needs_repartition = pytest.mark.skipif(

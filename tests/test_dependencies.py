@@ -6,7 +6,7 @@ from importlib.metadata import packages_distributions, requires
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.test_house import PROJECT, ROOMS, imports_in, top
+from tests.house import PROJECT, ROOMS, imports_in, top
 
 
 def names(requirements: list[str]) -> set[str]:

@@ -1,187 +1,30 @@
-"""The house itself: who may import whom, what is where, what must not be in it."""
+"""The house itself: what is where, and what must not be in it."""
 
 import ast
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from idlestate.metrics.version import VERSION
-
-ROOT = Path(__file__).resolve().parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-
-# Each room and the rooms it may import: downwards only.
-MAY_IMPORT: dict[str, set[str]] = {
-    "retention": set(),
-    "timers": {"retention"},
-    "config": {"retention"},
-    "web": set(),
-    "backends": {"retention", "timers", "config"},
-    "state": {"retention", "timers", "backends"},
-    "functions": {"retention", "backends", "state"},
-    "metrics": {"retention", "timers", "web", "backends"},
-    "advisor": {"retention", "timers", "config"},
-    "sidecar": {"retention", "timers", "config", "web", "backends", "metrics"},
-    "pipeline": {
-        *("retention", "timers", "config", "backends", "functions", "metrics", "sidecar"),
-    },
-    "service": {
-        *("retention", "timers", "config", "web", "backends", "metrics", "advisor", "sidecar"),
-        "pipeline",
-    },
-}
-ROOMS = [room for room in MAY_IMPORT if (ROOT / room).is_dir()]
-
-CORE = ["retention", "timers", "backends", "state", "functions"]
-NOT_IN_CORE = {"pyspark", "rocksdict", "prometheus_client"}
-OUTSIDE_CORE = ["state/rocksdb/*.py"]
-
-# Folders inside rooms that are packages of their own.
-INSIDE_ROOMS = {
-    "backends": ["files", "runs", "shards"],
-    "config": ["sql"],
-    "metrics": ["dashboards"],
-    "pipeline": ["checkpoint"],
-    "sidecar": ["client", "core", "protocol", "server", "stores", "workers"],
-    "state": ["heap", "rocksdb", "runs", "snapshots"],
-}
-
-# The rules are pure: of the standard library only what computes and describes.
-RETENTION_MAY_IMPORT = {
-    *("abc", "collections", "dataclasses", "datetime", "decimal", "enum", "fractions"),
-    *("functools", "json"),
-    *("itertools", "math", "numbers", "operator", "re", "types", "typing"),
-    "numpy",
-}
+from tests.house import (
+    INSIDE_ROOMS,
+    PROJECT,
+    ROOMS,
+    ROOT,
+    imports_in,
+    nodes_of,
+    place,
+    python_files,
+    top,
+)
 
 RUNS_CODE = {"pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve", "joblib"}
 YAML_READERS = {"load", "load_all", "full_load", "full_load_all", "unsafe_load", "unsafe_load_all"}
-
-
-class Import(NamedTuple):
-    """One imported module, or a name that may be one, and where."""
-
-    module: str
-    where: str
-
-
-def python_files(*folders: str) -> list[Path]:
-    found = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    return sorted(path for path in found if "__pycache__" not in path.parts)
-
-
-def place(path: Path, node: ast.stmt | ast.expr | None = None) -> str:
-    line = f":{node.lineno}" if node is not None else ""
-    return f"{path.relative_to(ROOT).as_posix()}{line}"
-
-
-@cache
-def nodes_of(path: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(path.read_text(), filename=str(path))))
-
-
-def imports_of(path: Path) -> Iterator[Import]:
-    for node in nodes_of(path):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(alias.name, place(path, node))
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{place(path, node)}: relative import"
-            for alias in node.names:
-                yield Import(f"{node.module}.{alias.name}", place(path, node))
-
-
-def imports_in(*folders: str) -> Iterator[Import]:
-    for path in python_files(*folders):
-        yield from imports_of(path)
-
-
-def top(module: str) -> str:
-    return module.split(".", maxsplit=1)[0]
-
-
-# ------------------------------------------------------------------ who imports whom
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_rooms_import_downwards_only(room: str) -> None:
-    allowed = MAY_IMPORT[room] | {room}
-    wrong = []
-    # A room's public face names what users import, wherever it is, and loads it when it is used.
-    faces = {f"{face}/__init__.py" for face in ("sidecar", "state")}
-    for module, where in imports_in(room):
-        names = module.split(".")
-        if names[0] != "idlestate" or where.split(":")[0] in faces:
-            continue
-        # `import idlestate` and `from idlestate import retain` reach the public face, which
-        # imports the rooms: that is upwards for all of them.
-        # Errors and what keeps imports small are for all: they import nothing.
-        if len(names) < 2 or names[1] not in allowed | {"errors", "_lazy", "_without_pandas"}:
-            wrong.append(f"{where}: {room} may not import {module}")
-    assert not wrong, "\n".join(wrong)
-
-
-def test_core_imports_no_spark_no_rocksdb_no_prometheus() -> None:
-    wrong = [
-        f"{where}: {module}"
-        for path in python_files(*CORE)
-        if not any(fnmatch(place(path), pattern) for pattern in OUTSIDE_CORE)
-        for module, where in imports_of(path)
-        if top(module) in NOT_IN_CORE
-    ]
-    assert not wrong, "\n".join(wrong)
-
-
-def test_core_runs_without_spark_rocksdb_and_prometheus() -> None:
-    modules = sorted(
-        ".".join(["idlestate", *path.relative_to(ROOT).with_suffix("").parts])
-        for path in python_files(*CORE)
-        if not any(fnmatch(place(path), pattern) for pattern in OUTSIDE_CORE)
-    )
-    program = (
-        "import importlib, sys\n"
-        f"for name in {NOT_IN_CORE!r}: sys.modules[name] = None\n"
-        f"for name in {modules!r}: importlib.import_module(name.removesuffix('.__init__'))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_rules_import_nothing_but_numpy_and_pure_parts_of_the_standard_library() -> None:
-    wrong = [
-        f"{where}: {module}"
-        for module, where in imports_in("retention")
-        if top(module) not in RETENTION_MAY_IMPORT | {"idlestate"}
-    ]
-    assert not wrong, "\n".join(wrong)
-
-
-def test_no_room_is_imported_by_its_bare_name() -> None:
-    bare = [
-        f"{where}: {module}: write idlestate.{module}"
-        for module, where in imports_in(*ROOMS, "src", "tests", "scripts", "benchmarks")
-        if top(module) in MAY_IMPORT
-    ]
-    assert not bare, "\n".join(bare)
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_bare_names_are_not_importable_here(room: str) -> None:
-    assert find_spec(room) is None, (
-        f"import {room} works: the project's folder is on sys.path (use the pytest script, not "
-        "python -m pytest); every class would exist twice"
-    )
 
 
 # ------------------------------------------------------------------ layout

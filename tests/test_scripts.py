@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.pipeline.spark_version import NEWEST
+from idlestate.pipeline.spark.spark_version import NEWEST
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ["bash", "sed", "head", "dirname", "readlink", "id"]

@@ -8,10 +8,10 @@ import json
 import re
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.errors import DamagedStateError, RefusedError
 
 NO_WATERMARK_MS = -1
@@ -19,17 +19,6 @@ REACHED = "reached_ms"
 """The one field of the offsets of `idlestate.pipeline.reached_source`."""
 _UNFINISHED = re.compile(r"\.{1,2}0\.[0-9a-f-]{36}\.tmp(\.crc)?")
 """`.0.<uuid>.tmp`, and the checksum that Hadoop writes next to a local file."""
-
-
-@dataclass(frozen=True, slots=True)
-class BatchTimes:
-    """Times of one micro-batch, int milliseconds."""
-
-    batch_id: int
-    watermark_ms: int
-    """W(N): the highest event time of earlier batches less the delay, never below 0."""
-    time_ms: int
-    """When Spark planned the batch."""
 
 
 def read_batch_times(checkpoint: Folder, batch_id: int) -> BatchTimes:
@@ -188,3 +177,19 @@ def _metadata(checkpoint: Folder, batch_id: int) -> dict[str, Any]:
     _, second, *_ = checkpoint.read(f"offsets/{batch_id}").decode().splitlines()
     metadata: dict[str, Any] = json.loads(second)
     return metadata
+
+
+def committed_batch(checkpoint: Folder, batch_id: int | None = None) -> int:
+    """The newest committed batch, or the given one if it is committed.
+
+    Raises:
+        RefusedError: there is none, or the given one is not committed.
+    """
+    newest = newest_committed(checkpoint)
+    if newest is None:
+        raise RefusedError(f"checkpoint {checkpoint} has no committed batch yet")
+    if batch_id is not None and not checkpoint.exists(f"commits/{batch_id}"):
+        raise RefusedError(
+            f"checkpoint {checkpoint} has no committed batch {batch_id}; the newest is {newest}"
+        )
+    return newest if batch_id is None else batch_id

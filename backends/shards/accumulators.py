@@ -19,7 +19,7 @@ from idlestate.backends.shards.own_accumulator import (
 from idlestate.backends.shards.percentiles import ApproxPercentile
 from idlestate.backends.shards.sums import Count, ExactSum, FloatSum
 from idlestate.backends.shards.variances import Variance
-from idlestate.config.aggregate_text import AggregateError, Call
+from idlestate.config.sql.aggregate_text import AggregateError, Call
 
 AnyAccumulator = (
     Count

@@ -1,4 +1,4 @@
-"""Aggregates: the accumulators behind what a user writes (`idlestate.config.aggregate_text`).
+"""Aggregates: the accumulators behind what a user writes (`idlestate.config.sql.aggregate_text`).
 
 An accumulator is a fixed list of fields per key. Records are *lifted* to accumulators of one
 record, and accumulators are *reduced* per segment; a life's accumulator in the table is one more
@@ -23,7 +23,7 @@ from idlestate.backends.shards.accumulators import (
 from idlestate.backends.shards.collected_values import Collected
 from idlestate.backends.shards.extremes import Extreme
 from idlestate.backends.shards.own_accumulator import Classes
-from idlestate.config.aggregate_text import AggregateError, parse_call
+from idlestate.config.sql.aggregate_text import AggregateError, parse_call
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -19,7 +19,7 @@ from idlestate.backends.runs.table_schema import Column, KeyColumns
 from idlestate.backends.shards.aggregates import Aggregate, bind
 from idlestate.backends.shards.deduplication import Deduplication, Keep
 from idlestate.backends.shards.emitted_rows import EmitsRecords
-from idlestate.config.aggregate_text import Call, parse_call
+from idlestate.config.sql.aggregate_text import Call, parse_call
 from idlestate.retention.lives import DividedLives
 
 if TYPE_CHECKING:

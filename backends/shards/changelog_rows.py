@@ -18,7 +18,7 @@ from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards.emitted_rows import EmitsRows, record_schema
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.config.added_columns import CHANGE_COLUMNS
+from idlestate.retention.added_columns import CHANGE_COLUMNS, EXPIRE, UPDATE
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.rules import NEVER_MS, Ends, Reason
@@ -27,7 +27,7 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 _LAST_MS = FOREVER_MS // 1000
 """The last millisecond that a timestamp in microseconds reaches."""
 REASONS = pa.array([reason.label for reason in Reason])
-_CHANGES = pa.array(["update", "expire"])
+_CHANGES = pa.array([UPDATE, EXPIRE])
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 

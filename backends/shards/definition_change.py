@@ -42,7 +42,7 @@ from idlestate.backends.shards.function_state_columns import ONE_VALUE, WITH_TTL
 from idlestate.backends.shards.own_accumulator import OwnAccumulator, listed, state_of
 from idlestate.backends.shards.sums import Count, ExactSum
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.config.aggregate_text import parse_call
+from idlestate.config.sql.aggregate_text import parse_call
 
 KEPT, WIDENED, RENAMED, ADDED, DROPPED = "kept", "widened", "renamed", "added", "dropped"
 REFUSED = "refused"

@@ -19,7 +19,7 @@ from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.aggregation import Aggregation
 from idlestate.backends.shards.emitted_rows import EmitsRecords
 from idlestate.backends.shards.frames import WHOLE_LIFE, Frame, FrameUnit, row_order
-from idlestate.config.aggregate_text import Call
+from idlestate.config.sql.aggregate_text import Call
 from idlestate.retention.lives import DividedLives
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field, slice_field
 from idlestate.backends.runs.python_values import column_of
 from idlestate.backends.shards.accumulator import Accumulator
-from idlestate.config.aggregate_text import AggregateError
+from idlestate.config.sql.aggregate_text import AggregateError
 from idlestate.errors import RefusedError
 
 Ints = npt.NDArray[np.int64]

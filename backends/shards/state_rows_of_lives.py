@@ -10,7 +10,7 @@ from idlestate.backends.shards.changelog_rows import (
     to_timestamps,
 )
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.config.added_columns import LIFE_COLUMNS
+from idlestate.retention.added_columns import LIFE_COLUMNS
 from idlestate.retention.policy import Policy
 
 

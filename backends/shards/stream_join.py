@@ -31,7 +31,7 @@ from idlestate.backends.shards.shard_record import (
     RIGHT,
     RIGHT_MATCHED,
 )
-from idlestate.config.aggregate_text import Call, parse_call
+from idlestate.config.sql.aggregate_text import Call, parse_call
 from idlestate.retention.durations import format_duration, parse_duration
 
 if TYPE_CHECKING:

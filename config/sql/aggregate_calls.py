@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from idlestate.config.aggregate_text import FUNCTIONS, Call, problem_with
+from idlestate.config.sql.aggregate_text import FUNCTIONS, Call, problem_with
 from idlestate.config.sql.expressions import Expression, read_expression
 from idlestate.config.sql.words import Words
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from idlestate.config.added_columns import ADDED_COLUMNS
 from idlestate.config.sql.quoting import quoted
 from idlestate.config.sql.select_clauses import parsed
 from idlestate.config.sql.words import Words
+from idlestate.retention.added_columns import ADDED_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from sqlglot import exp
 
-from idlestate.config.aggregate_text import MOST_ROWS
+from idlestate.config.sql.aggregate_text import MOST_ROWS
 from idlestate.config.sql.expressions import Expression
 from idlestate.config.sql.time_spans import interval_text, read_span
 from idlestate.config.sql.words import Words

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from idlestate.backends.checkpoint.operator_layout import OperatorLayout
+from idlestate.backends.checkpoint.runs_folder import runs_of
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.record_copies import newest_copy
 from idlestate.backends.shards.shard_record import RecordError, ShardRecord
 from idlestate.errors import DamagedStateError, RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout
-from idlestate.pipeline.checkpoint.runs_folder import runs_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,6 +73,8 @@ def read_records(
             "records: another version of idlestate wrote it, or files are damaged; let the query "
             "run one batch, or pass spark=... to read the state store"
         )
-    from idlestate.pipeline.read_state import read_shards  # noqa: PLC0415 - Spark
+    from idlestate.pipeline.checkpoint.state_store_shards import (  # noqa: PLC0415 - Spark
+        read_shards,
+    )
 
     return read_shards(spark, checkpoint.url, uid, batch_id)

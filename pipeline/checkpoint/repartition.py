@@ -11,22 +11,22 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.spark_logs import newest_batch, pinned_partitions
-from idlestate.config.plurals import counted
-from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import (
+from idlestate.backends.checkpoint.operator_layout import (
     OperatorLayout,
     operators,
     read_layout,
     refuse_outside,
     write_layout,
 )
+from idlestate.backends.checkpoint.shard_partitions import even_partitions
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import newest_batch, pinned_partitions
+from idlestate.config.plurals import counted
+from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.spark_metadata import plain_path, put_paths_right
-from idlestate.pipeline.session_settings import check_session
-from idlestate.pipeline.shard_partitions import even_partitions
-from idlestate.pipeline.spark_version import REPARTITION_SINCE, check_since, private_part
-from idlestate.pipeline.task_errors import spark_says
+from idlestate.pipeline.spark.session_settings import check_session
+from idlestate.pipeline.spark.spark_version import REPARTITION_SINCE, check_since, private_part
+from idlestate.pipeline.spark.task_errors import spark_says
 
 
 def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:

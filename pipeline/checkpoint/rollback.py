@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from idlestate.backends.checkpoint.operator_layout import operators
+from idlestate.backends.checkpoint.rollback_count import count_rollback
+from idlestate.backends.checkpoint.source_log import files_read_after
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import forget_entry, newest_batch, partitions_at
 from idlestate.config.plurals import counted
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import operators
-from idlestate.pipeline.checkpoint.rollback_count import count_rollback
-from idlestate.pipeline.checkpoint.source_log import files_read_after
 from idlestate.pipeline.checkpoint.state_files import damages, retained_batches, state_files
-from idlestate.pipeline.hadoop import Hadoop
+from idlestate.pipeline.spark.hadoop import Hadoop
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.temporary_folder import OwnFolder
-from idlestate.pipeline.spark_version import private_part
+from idlestate.pipeline.spark.spark_version import private_part
 
 _SCHEMA = "_stateSchema"
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from idlestate.backends.checkpoint.operator_layout import read_layout
+from idlestate.backends.checkpoint.runs_folder import runs_of
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import committed_batch
 from idlestate.backends.runs.block_checksums import what_is_wrong
 from idlestate.backends.shards.shard_record import RunRef
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
-from idlestate.pipeline.checkpoint.runs_folder import runs_of
-from idlestate.pipeline.read_state import committed_batch, read_shards
+from idlestate.pipeline.checkpoint.state_store_shards import read_shards
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.definition_change import check_renamed, compare_definitions
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.config.added_columns import ADDED_COLUMNS, used_twice
-from idlestate.config.aggregate_text import AggregateError
+from idlestate.config.sql.aggregate_text import AggregateError
 from idlestate.errors import RefusedError
+from idlestate.retention.added_columns import ADDED_COLUMNS, used_twice
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 

@@ -3,8 +3,8 @@
 import ssl
 from typing import TYPE_CHECKING
 
+from idlestate.sidecar.protocol.access_control import AccessError
 from idlestate.sidecar.protocol.certificates import take_authority, take_pair
-from idlestate.sidecar.server.access_control import AccessError
 
 if TYPE_CHECKING:
     from idlestate.config.sidecar_settings import Tls

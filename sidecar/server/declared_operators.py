@@ -4,9 +4,9 @@ import pyarrow as pa
 
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.config.aggregate_text import AggregateError
 from idlestate.config.loading import Config
 from idlestate.config.sidecar_settings import HostedOperator
+from idlestate.config.sql.aggregate_text import AggregateError
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.declaration import Declaration

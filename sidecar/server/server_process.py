@@ -22,26 +22,26 @@ from idlestate.metrics.operator_forecasts import Outlooks
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.retention.budget import Budget
 from idlestate.sidecar.core.data_calls import Calls
+from idlestate.sidecar.core.directory_lock import DirectoryLock
 from idlestate.sidecar.core.local_placement import OneRange, Works
 from idlestate.sidecar.core.operators import Host
+from idlestate.sidecar.core.state_folder import StateFolder
+from idlestate.sidecar.core.thread_switching import take_short_turns
+from idlestate.sidecar.protocol.access_control import TokenFile, knows_clients, refusal_of
+from idlestate.sidecar.protocol.data_plane import DataPlane
 from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, SidecarError
-from idlestate.sidecar.server.access_control import TokenFile, knows_clients, refusal_of
 from idlestate.sidecar.server.commit_logs import reached_ms
 from idlestate.sidecar.server.control_plane import ControlPlane
 from idlestate.sidecar.server.control_plane_tls import http_tls
-from idlestate.sidecar.server.data_plane import DataPlane
 from idlestate.sidecar.server.declared_operators import declare_all
-from idlestate.sidecar.server.directory_lock import DirectoryLock
 from idlestate.sidecar.server.health import Health
 from idlestate.sidecar.server.job_scheduler import Scheduler
 from idlestate.sidecar.server.metrics_snapshot import Facts, sidecar_exporter
 from idlestate.sidecar.server.open_files_limit import take_descriptors
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
-from idlestate.sidecar.server.state_folder import StateFolder
 from idlestate.sidecar.server.status import sidecar_page
 from idlestate.sidecar.server.sweep_and_cleanup_jobs import Background
 from idlestate.sidecar.server.systemd_notify import notify
-from idlestate.sidecar.server.thread_switching import take_short_turns
 from idlestate.sidecar.stores.store import Store
 from idlestate.sidecar.workers.worker_placement import FarRanges
 from idlestate.sidecar.workers.worker_supervisor import Workers

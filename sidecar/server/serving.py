@@ -9,8 +9,8 @@ from idlestate.config.loading import load_config
 from idlestate.config.problems import ConfigError
 from idlestate.config.saved_file import SavedFile
 from idlestate.errors import IdlestateError
+from idlestate.sidecar.core.directory_lock import DirectoryTakenError
 from idlestate.sidecar.protocol.exit_codes import FAILED, IN_USE, STOPPED
-from idlestate.sidecar.server.directory_lock import DirectoryTakenError
 from idlestate.sidecar.server.server_process import Process
 
 

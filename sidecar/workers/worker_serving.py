@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from idlestate.backends.runs.memory_allocator import keep_memory, keep_objects
+from idlestate.sidecar.core.directory_lock import DirectoryLock, DirectoryTakenError
+from idlestate.sidecar.core.state_folder import RANGE_PATIENCE_S, open_store
+from idlestate.sidecar.core.thread_switching import take_short_turns
+from idlestate.sidecar.protocol.access_control import AccessError, TokenFile
 from idlestate.sidecar.protocol.call_table import CallTable, stage_calls
+from idlestate.sidecar.protocol.data_plane import DataPlane
 from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.sidecar.protocol.transfers import Stage
-from idlestate.sidecar.server.access_control import AccessError, TokenFile
-from idlestate.sidecar.server.data_plane import DataPlane
-from idlestate.sidecar.server.directory_lock import DirectoryLock, DirectoryTakenError
-from idlestate.sidecar.server.state_folder import RANGE_PATIENCE_S, open_store
-from idlestate.sidecar.server.thread_switching import take_short_turns
 from idlestate.sidecar.stores.store import Store
 from idlestate.sidecar.workers.worker_calls import WorkerCalls
 from idlestate.sidecar.workers.worker_settings import WorkerSettings

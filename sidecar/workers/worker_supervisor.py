@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from idlestate.config.sidecar_settings import Sidecar
+from idlestate.sidecar.core.state_folder import StateFolder
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import AwayError, BusyError, SidecarError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.retries import pauses_s
-from idlestate.sidecar.server.state_folder import StateFolder
 from idlestate.sidecar.workers.worker_calls import WRITING
 from idlestate.sidecar.workers.worker_settings import WorkerSettings
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from idlestate.pipeline.co_process import co_process as co_process
     from idlestate.pipeline.deduplicate import deduplicate as deduplicate
     from idlestate.pipeline.explanations import explain as explain
-    from idlestate.pipeline.folder_sinks import FolderSinks as FolderSinks
     from idlestate.pipeline.join import join as join
     from idlestate.pipeline.join_asof import join_asof as join_asof
     from idlestate.pipeline.over import over as over
@@ -46,7 +45,8 @@ if TYPE_CHECKING:
     from idlestate.pipeline.retain import retain as retain
     from idlestate.pipeline.run_to_end import run_to_end as run_to_end
     from idlestate.pipeline.serve_metrics import serve_metrics as serve_metrics
-    from idlestate.pipeline.session_settings import configure as configure
+    from idlestate.pipeline.sinks.folder_sinks import FolderSinks as FolderSinks
+    from idlestate.pipeline.spark.session_settings import configure as configure
     from idlestate.pipeline.sql import sql as sql
     from idlestate.retention.policy import Policy as Policy
     from idlestate.retention.policy import TimeDomain as TimeDomain
@@ -88,8 +88,8 @@ else:
             "idlestate.pipeline.retain": ["retain"],
             "idlestate.pipeline.run_to_end": ["run_to_end"],
             "idlestate.pipeline.serve_metrics": ["serve_metrics"],
-            "idlestate.pipeline.session_settings": ["configure"],
-            "idlestate.pipeline.folder_sinks": ["FolderSinks"],
+            "idlestate.pipeline.spark.session_settings": ["configure"],
+            "idlestate.pipeline.sinks.folder_sinks": ["FolderSinks"],
             "idlestate.pipeline.sql": ["sql"],
             "idlestate.retention.policy": ["Policy", "TimeDomain", "UpdateType"],
             "idlestate.retention.windows": ["cumulate", "hopping", "session", "tumbling"],

@@ -15,9 +15,9 @@ from idlestate.state.heap.timer_columns import ColumnTimerQueue, FrozenTimers
 from idlestate.state.heap.values_table import HeapSingleTable
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.settings import BackendSettings
-from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
-from idlestate.state.snapshots.snapshot_files import SnapshotInfo
-from idlestate.state.snapshots.snapshot_parts import Part, stored_parts, write_parts
+from idlestate.state.snapshot import HeldSnapshot, Snapshot, SnapshotMode
+from idlestate.state.snapshot_files import SnapshotInfo
+from idlestate.state.snapshot_parts import Part, stored_parts, write_parts
 from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Row, Table
 from idlestate.state.ttl import Ttl

@@ -30,14 +30,14 @@ from idlestate.state.rocksdb.rocksdb_table import (
     usage_of,
 )
 from idlestate.state.settings import BackendSettings
-from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
-from idlestate.state.snapshots.snapshot_files import (
+from idlestate.state.snapshot import HeldSnapshot, Snapshot, SnapshotMode
+from idlestate.state.snapshot_files import (
     DATABASE,
     SnapshotInfo,
     drop_draft,
     start_folder,
 )
-from idlestate.state.snapshots.snapshot_parts import stored_parts, write_parts
+from idlestate.state.snapshot_parts import stored_parts, write_parts
 from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Table
 from idlestate.state.ttl import Ttl

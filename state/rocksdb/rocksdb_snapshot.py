@@ -13,8 +13,8 @@ from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.rocksdb.rocksdb_database import TIMERS, Database
 from idlestate.state.rocksdb.rocksdb_table import plainly, scan
 from idlestate.state.row_keys import GROUP, KeyLayout
-from idlestate.state.snapshots.snapshot_files import DATABASE, SnapshotInfo, finish_folder
-from idlestate.state.snapshots.snapshot_parts import Part
+from idlestate.state.snapshot_files import DATABASE, SnapshotInfo, finish_folder
+from idlestate.state.snapshot_parts import Part
 from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Row
 

@@ -30,9 +30,9 @@ from idlestate.state.runs.runs_tables_by_kind import ITEMS_TABLES, RunsSingleTab
 from idlestate.state.runs.runs_timers import RunsTimerQueue
 from idlestate.state.runs.working_set import KEYS, WorkingSet, column
 from idlestate.state.settings import BackendSettings
-from idlestate.state.snapshots.snapshot import HeldSnapshot, Snapshot, SnapshotMode
-from idlestate.state.snapshots.snapshot_files import SnapshotInfo
-from idlestate.state.snapshots.snapshot_parts import Part, stored_parts, write_parts
+from idlestate.state.snapshot import HeldSnapshot, Snapshot, SnapshotMode
+from idlestate.state.snapshot_files import SnapshotInfo
+from idlestate.state.snapshot_parts import Part, stored_parts, write_parts
 from idlestate.state.state import Many
 from idlestate.state.state_schema import VERSIONS, StateSchema, check_versions
 from idlestate.state.table import Table

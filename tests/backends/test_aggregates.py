@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.shards.aggregates import bind
-from idlestate.config.aggregate_text import AggregateError, parse_call
+from idlestate.config.sql.aggregate_text import AggregateError, parse_call
 
 TYPES = {"n": pa.int64(), "d": pa.decimal128(10, 2), "s": pa.string(), "b": pa.bool_()}
 

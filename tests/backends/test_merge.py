@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from idlestate.backends.checkpoint.shard_partitions import shard_numbers
 from idlestate.backends.runs.compaction import MergePolicy, stagger
-from idlestate.pipeline.shard_partitions import shard_numbers
 
 PLAIN = MergePolicy()
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.shards.definition import Definition
@@ -17,7 +18,6 @@ from idlestate.backends.shards.shard_record import RIGHT
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.backends.shards.stream_join import HOW, stream_join
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.retention.policy import Policy, TimeDomain
 from tests.backends.stream_join_rows import NO_POLICIES, TYPES, Row, rows_of, spec_of, steps_of
 

@@ -12,10 +12,11 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import idlestate
+from idlestate.backends.checkpoint.operator_layout import read_layout
+from idlestate.backends.checkpoint.shard_partitions import spark_partition
 from idlestate.backends.files.folder import Folder
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
-from idlestate.pipeline.read_state import committed_batch, read_shards
-from idlestate.pipeline.shard_partitions import spark_partition
+from idlestate.backends.files.spark_logs import committed_batch
+from idlestate.pipeline.checkpoint.state_store_shards import read_shards
 
 UID = "clicks"
 

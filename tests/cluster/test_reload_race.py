@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
 from idlestate.backends.files.folder import Folder
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.timers.clock import SystemClock
 from tests.crash.checkpoint_view import CheckpointView
 from tests.crash.processes import Run, wait_until

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from idlestate.config.aggregate_text import problem_with
+from idlestate.config.sql.aggregate_text import problem_with
 from idlestate.config.sql.planning import plan_query
 from idlestate.config.sql.query_plan import Computed, Named, QueryPlan, Selected, Step, Where
 

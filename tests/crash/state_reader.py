@@ -22,15 +22,17 @@ if __name__ == "__main__":
 
 from pyspark.sql import SparkSession
 
+from idlestate.backends.checkpoint.operator_layout import read_layout
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import committed_batch
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import recorded_shards
-from idlestate.pipeline.private_sidecar import stop_private_sidecar
-from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
+from idlestate.pipeline.checkpoint.state_store_shards import read_shards
+from idlestate.pipeline.read_state import read_state
 from idlestate.pipeline.sidecar_attachment import link_of, reports_of
 from idlestate.service.spark_session import start_spark
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecar
 from tests.crash.own_job import CHANGES
 from tests.crash.served_sidecar import ServedSidecar
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from idlestate import serve_metrics
 from idlestate.metrics import families, sidecar_metrics, spark_metrics
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from tests.pipeline.conftest import spark  # noqa: F401 - a fixture
 from tests.pipeline.streams import Feed, run
 from tests.pipeline.test_serve_metrics import SCHEMA, retained, rows

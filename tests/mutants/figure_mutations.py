@@ -9,7 +9,7 @@ SUITES = (
     "tests/metrics/test_forecast.py",
     "tests/metrics/test_history.py",
     "tests/metrics/test_operator_forecasts.py",
-    "tests/pipeline/test_shard_ages.py",
+    "tests/backends/test_shard_ages.py",
     "tests/pipeline/test_policy_plans.py",
     "tests/sidecar/test_key_ages.py",
     "tests/sidecar/test_overdue.py",

@@ -9,7 +9,9 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from idlestate.backends.files.folder import Folder
-from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
+from idlestate.backends.files.spark_logs import committed_batch
+from idlestate.pipeline.checkpoint.state_store_shards import read_shards
+from idlestate.pipeline.read_state import read_state
 from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.oracle.idle_oracle import AGGREGATES, IdleOracle, Life
 

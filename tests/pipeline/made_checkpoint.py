@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from idlestate.backends.checkpoint.operator_layout import OperatorLayout, write_layout
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
+from idlestate.backends.checkpoint.runs_folder import runs_of
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
-from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.packet_codec import encode_packet
+from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, write_layout
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal, PolicyVersion
-from idlestate.pipeline.checkpoint.runs_folder import runs_of
-from idlestate.pipeline.shard_batch import advance
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy_version import PolicyVersion
 from tests.backends.law_cases import Case, times
 from tests.backends.law_runner import by_shard, policy_of, spec_of, steps_of
 from tests.reference import Record, Rule

@@ -15,11 +15,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
+from idlestate.backends.checkpoint.operator_layout import read_layout
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import committed_batch
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import recorded_shards
-from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
+from idlestate.pipeline.checkpoint.state_store_shards import read_shards
+from idlestate.pipeline.read_state import read_state
 from tests.compare import ROW_TIMES, STATE_TIMES
 
 Found = dict[str, Any]

@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate import Policy
+from idlestate.backends.checkpoint.operator_layout import read_layout
 from idlestate.backends.files.folder import Folder
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
+from idlestate.backends.files.spark_logs import committed_batch
 from idlestate.pipeline.checkpoint.repartition import repartition
 from idlestate.pipeline.checkpoint.rollback import roll_back
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
-from idlestate.pipeline.read_state import committed_batch
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from tests.pipeline.clicks import AGGREGATES, KEYS, SCHEMA, UID, click, retained
 from tests.pipeline.streams import Feed, Found, Sink, forget, run, start, states
 from tests.spark_versions import needs_repartition

@@ -19,7 +19,7 @@ from idlestate import (
     run_to_end,
 )
 from idlestate.errors import RefusedError
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from idlestate.state import ListStateDescriptor, ValueStateDescriptor
 from idlestate.testing import CoFunctionHarness
 from tests.pipeline.clicks import AT

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate import Policy, deduplicate, read_state, run_to_end
 from idlestate.errors import RefusedError
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from tests.backends.law_runner import policy_of
 from tests.compare import assert_rows
 from tests.pipeline.streams import TIMESTAMP, Feed, Found, Sink, plain_rows, run, start

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from idlestate import Policy, tumbling
-from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.as_of import as_of
+from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.bounded_over import over_kind
 from idlestate.backends.shards.deduplication import Keep, deduplication
 from idlestate.backends.shards.frames import Frame, FrameUnit
@@ -20,6 +20,7 @@ from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.planned_removals import horizons_of
+from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.state_rows import rows_in_state
@@ -27,11 +28,10 @@ from idlestate.backends.shards.stream_join import JoinWork
 from idlestate.metrics.families import DUE_WITHIN_MS
 from idlestate.metrics.key_age_figures import idle_ages, keys_due
 from idlestate.metrics.shard_totals import operator_figures
-from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.retain_harness import OperatorHarness
-from idlestate.pipeline.shard_batch import advance
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS
 from idlestate.retention.policy import FOREVER_MS
+from idlestate.retention.policy_version import PolicyVersion
 from idlestate.retention.windows import session
 from idlestate.testing import FakeClock, FunctionHarness, RetainHarness
 from tests.backends.stream_join_rows import Row, spec_of, steps_of

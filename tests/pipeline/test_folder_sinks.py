@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from idlestate import FolderSinks
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.rollback import roll_back
-from idlestate.pipeline.task_errors import plain_message
+from idlestate.pipeline.spark.task_errors import plain_message
 from tests.compare import assert_states
 from tests.pipeline.clicks import (
     AGGREGATES,

@@ -16,7 +16,7 @@ from idlestate.errors import RefusedError
 from idlestate.metrics.operator_metrics import samples_of
 from idlestate.metrics.shard_totals import operator_figures
 from idlestate.pipeline.join_asof import as_of_operator
-from idlestate.pipeline.spark_types import spark_schema
+from idlestate.pipeline.spark.spark_types import spark_schema
 from idlestate.retention.rules import NEVER_MS
 from tests.frequent import assert_frequent
 from tests.lengths import law

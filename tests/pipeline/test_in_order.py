@@ -11,9 +11,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate import run_to_end
 from idlestate.backends.files.folder import Folder
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
-from idlestate.pipeline.read_state import committed_batch
+from idlestate.backends.files.spark_logs import committed_batch
 from idlestate.pipeline.sidecar_attachment import link_of, reports_of
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from idlestate.testing import RetainHarness
 from tests.compare import assert_rows, assert_states
 from tests.pipeline.clicks import (

@@ -11,8 +11,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate import explain, join, plan, read_state, reload, run_to_end
 from idlestate.errors import RefusedError
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.retention.policy import Policy, TimeDomain, UpdateType
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from tests.pipeline.clicks import EPOCH, MINUTE_MS
 from tests.pipeline.streams import Feed, Sink, forget, start
 from tests.pipeline.test_join_asof import ORDERS, PRICES, made

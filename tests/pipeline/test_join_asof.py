@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from idlestate import Policy, join_asof, read_state, run_to_end
 from idlestate.errors import RefusedError
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from tests.pipeline.clicks import AT, EPOCH, MINUTE_MS
 from tests.pipeline.streams import TIMESTAMP, Feed, Found, Sink, forget, start
 from tests.reference import Record, Rule

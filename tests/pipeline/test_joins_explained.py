@@ -12,23 +12,24 @@ from hypothesis import strategies as st
 
 import idlestate
 from idlestate import KeyState, Policy
+from idlestate.backends.checkpoint.operator_layout import OperatorLayout, write_layout
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
+from idlestate.backends.checkpoint.runs_folder import runs_of
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
-from idlestate.backends.files.spark_logs import BatchTimes
+from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.key_facts import KeyFacts
 from idlestate.backends.shards.key_facts_of_joins import SideRows
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.planned_removals import HORIZONS_MS
+from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.stream_join import JoinWork
 from idlestate.errors import RefusedError
 from idlestate.metrics.key_answer import answer_of
-from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, write_layout
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal, PolicyVersion
-from idlestate.pipeline.checkpoint.runs_folder import runs_of
 from idlestate.pipeline.policy_plans import plan_for, refuse_shrink
-from idlestate.pipeline.shard_batch import advance
 from idlestate.retention.policy import TimeDomain
+from idlestate.retention.policy_version import PolicyVersion
 from idlestate.service.cli import main
 from tests.backends.stream_join_rows import Row, spec_of, steps_of
 from tests.pipeline.made_checkpoint import tree_hash

@@ -10,9 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate import Policy, retain
+from idlestate.backends.checkpoint.shard_partitions import (
+    even_partitions,
+    shard_numbers,
+    spark_partition,
+)
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.pipeline.key_hash import key_hash
-from idlestate.pipeline.shard_partitions import even_partitions, shard_numbers, spark_partition
 from tests.pipeline.streams import Feed
 from tests.pipeline.values import KEYS, SCHEMA, make_rows
 

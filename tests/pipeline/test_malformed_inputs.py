@@ -5,7 +5,7 @@ import pytest
 
 from idlestate.errors import RefusedError
 from idlestate.pipeline.join_asof import as_of_operator
-from idlestate.pipeline.spark_types import spark_schema
+from idlestate.pipeline.spark.spark_types import spark_schema
 from idlestate.retention.policy import Policy
 from tests.pipeline.test_idle_inputs import PROBES, VERSIONS, probe, version
 from tests.pipeline.two_input_runs import TwoInputRun

@@ -7,9 +7,9 @@ import pytest
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.shards.shard_batch import Advanced
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.pipeline.shard_batch import Advanced
-from tests.pipeline.test_shard import packet, rows, step
+from tests.backends.test_shard_batch import packet, rows, step
 from tests.small_disk import disk, leave_room  # noqa: F401 - the fixture
 
 USERS = [f"user {number}" for number in range(30_000)]

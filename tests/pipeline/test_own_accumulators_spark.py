@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate import Accumulator, Policy, read_state, retain
-from idlestate.pipeline.task_errors import plain_message
+from idlestate.pipeline.spark.task_errors import plain_message
 from tests.pipeline.streams import TIMESTAMP, Feed, Sink, run
 from tests.pipeline.values import ORIGIN
 

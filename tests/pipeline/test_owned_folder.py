@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from idlestate.errors import RefusedError
-from idlestate.pipeline import owned_folder
-from idlestate.pipeline.owned_folder import SinkFolder
+from idlestate.pipeline.sinks import owned_folder
+from idlestate.pipeline.sinks.owned_folder import SinkFolder
 from tests.hadoop_files import HadoopFiles
 
 

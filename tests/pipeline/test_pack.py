@@ -5,14 +5,14 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
 from idlestate.pipeline.pack import packer
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.retention.policy import Policy
+from idlestate.retention.policy_version import PolicyVersion
 
 WIDE = pa.decimal128(38, 0)
 KINDS = {"k": pa.string(), "v": WIDE}

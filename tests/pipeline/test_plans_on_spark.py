@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 import idlestate
 from idlestate import KeyState, Policy
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from tests.patience import PATIENCE_S
 from tests.pipeline.clicks import (
     AGGREGATES,

@@ -10,15 +10,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 import idlestate
 from idlestate import Policy
+from idlestate.backends.checkpoint.operator_layout import OperatorLayout, write_layout
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.problems import ConfigError
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, write_layout
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
-from idlestate.pipeline.task_batch import CHECKPOINT_PROPERTY, open_task_batch
+from idlestate.pipeline.spark.local_properties import CHECKPOINT_PROPERTY
+from idlestate.pipeline.task_batch import open_task_batch
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 from idlestate.timers.clock import FakeClock, SystemClock
 from tests.compare import assert_rows, assert_states

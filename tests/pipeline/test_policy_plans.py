@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import idlestate
 from idlestate import Policy
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.planned_removals import (
     HORIZONS_MS,
@@ -23,7 +24,6 @@ from idlestate.backends.shards.planned_removals import (
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord, TableRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.checkpoint.recorded_shards import UnrecordedError
 from idlestate.pipeline.policy_change import change_policy
 from idlestate.pipeline.policy_plans import refuse_shrink

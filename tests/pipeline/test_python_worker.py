@@ -15,8 +15,8 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from idlestate.pipeline import python_worker
-from idlestate.pipeline.python_worker import load_once, use_same_python, use_unix_sockets
+from idlestate.pipeline.spark import python_worker
+from idlestate.pipeline.spark.python_worker import load_once, use_same_python, use_unix_sockets
 from tests.patience import PATIENCE_S
 
 

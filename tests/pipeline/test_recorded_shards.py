@@ -7,15 +7,16 @@ from pyspark.sql import SparkSession
 
 import idlestate
 from idlestate import Policy
+from idlestate.backends.checkpoint.operator_layout import read_layout
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.record_copies import new_name, newest_copy, remove_copies, write_copy
 from idlestate.backends.files.run_files import RunFiles
+from idlestate.backends.files.spark_logs import committed_batch
 from idlestate.backends.shards.shard_record import RunRef, ShardRecord, TableRecord
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.recorded_shards import UnrecordedError, recorded_shards
 from idlestate.pipeline.checkpoint.repartition import repartition
 from idlestate.pipeline.checkpoint.rollback import roll_back
-from idlestate.pipeline.read_state import committed_batch, read_shards
+from idlestate.pipeline.checkpoint.state_store_shards import read_shards
 from tests.pipeline.clicks import SCHEMA, UID, click, hours, retained
 from tests.pipeline.streams import Feed, forget, run, shards
 from tests.spark_versions import needs_repartition

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate import Policy, read_state, retain
 from idlestate.errors import RefusedError
-from idlestate.pipeline.session_settings import REQUIRED_SETTINGS
+from idlestate.pipeline.spark.session_settings import REQUIRED_SETTINGS
 from idlestate.retention.policy import TimeDomain
 from tests.pipeline.clicks import POLICY, retained
 

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate import Policy, retain
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.retention.policy import TimeDomain
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from idlestate.timers.clock import SystemClock
 from tests.pipeline.streams import TIMESTAMP, Feed, batch_times_ms, run, shards, states
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from idlestate.backends.checkpoint.operator_layout import read_layout
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
 from idlestate.pipeline.checkpoint.repartition import repartition
 from tests.compare import assert_rows, assert_states
 from tests.pipeline.clicks import AGGREGATES, KEYS, MINUTE_MS, RULE, SCHEMA, hours, record, retained

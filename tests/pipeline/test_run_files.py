@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from idlestate import read_state
-from idlestate.pipeline.task_errors import plain_message
+from idlestate.pipeline.spark.task_errors import plain_message
 from tests.compare import assert_rows, assert_states
 from tests.pipeline.clicks import (
     AGGREGATES,

@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from idlestate.backends.checkpoint.operator_layout import read_layout
+from idlestate.backends.checkpoint.runs_folder import remove_runs, runs_of, runs_place
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.local_cache import PLACE_VARIABLE, local_cache
 from idlestate.backends.files.record_copies import newest_copy, remove_copies
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.errors import DamagedStateError, RefusedError, StoreError
-from idlestate.pipeline.checkpoint.operator_layout import read_layout
-from idlestate.pipeline.checkpoint.runs_folder import remove_runs, runs_of, runs_place
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.query_start import prepare_checkpoint
-from tests.pipeline.test_shard import POLICY, SPEC, packet, rows, step
+from tests.backends.test_shard_batch import POLICY, SPEC, packet, rows, step
 from tests.s3_server import ENVIRONMENT, S3Server, serve_s3
 
 USERS = [f"user {at}" for at in range(60_000)]

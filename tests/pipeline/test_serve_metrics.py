@@ -20,8 +20,8 @@ from idlestate.config.problems import ConfigError
 from idlestate.errors import RefusedError
 from idlestate.metrics import families, scrape_cache, sidecar_metrics, spark_metrics
 from idlestate.metrics.history import History, HistoryFile
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.pipeline.serve_metrics import ServedMetrics
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from tests.metrics.some_operators import OF_BUDGETS, OF_SIDECARS, OF_TWO_INPUTS
 from tests.pipeline.streams import Feed, run, shards
 from tests.service.scrape import scrape, text_of

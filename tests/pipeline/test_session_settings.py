@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import QueryProgressEvent
 
 from idlestate import configure, retain
+from idlestate.backends.checkpoint.operator_layout import OperatorLayout
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout
 from idlestate.pipeline.idle_cores import warn_of_idle_cores
-from idlestate.pipeline.session_settings import LOCAL_SETTINGS
+from idlestate.pipeline.spark.session_settings import LOCAL_SETTINGS
 from idlestate.retention.policy import TimeDomain
 from tests.pipeline.streams import Feed, run
 

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from idlestate import SidecarClient, retain, run_to_end
 from idlestate.backends.files.folder import Folder
 from idlestate.pipeline.expired_source import FORMAT
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.pipeline.sidecar_attachment import finish_input, link_of
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from tests.backends.law_runner import policy_of
 from tests.compare import assert_rows, assert_states
 from tests.pipeline.spark_cases import (

@@ -18,8 +18,8 @@ from idlestate.backends.files.spark_logs import partitions_at, read_batch_times
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.repartition import repartition
 from idlestate.pipeline.checkpoint.spark_metadata import put_paths_right
-from idlestate.pipeline.session_settings import check_session
-from idlestate.pipeline.spark_version import NEWEST, OLDEST, check_version, private_part
+from idlestate.pipeline.spark.session_settings import check_session
+from idlestate.pipeline.spark.spark_version import NEWEST, OLDEST, check_version, private_part
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "spark-versions.md").read_text()

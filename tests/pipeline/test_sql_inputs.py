@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate import Policy, sql
-from idlestate.pipeline.dataframe_plan import analyzed_plan
 from idlestate.pipeline.operator_spec import HASH, TIME
 from idlestate.pipeline.pack import PACKER_NAME
+from idlestate.pipeline.spark.dataframe_plan import analyzed_plan
 from tests.pipeline.streams import TIMESTAMP, Feed, run
 
 START = datetime(2025, 3, 3, tzinfo=UTC)

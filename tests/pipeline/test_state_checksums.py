@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from idlestate.pipeline.spark_query import CHECKSUMS, leave_checksums_to_hadoop
+from idlestate.pipeline.spark.spark_query import CHECKSUMS, leave_checksums_to_hadoop
 from tests.pipeline.clicks import SCHEMA, hours, retained
 from tests.pipeline.streams import Feed, run
 

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.upstream_rollback import refuse_undone_input
-from idlestate.pipeline.owned_folder import SinkFolder
+from idlestate.pipeline.sinks.owned_folder import SinkFolder
+from idlestate.pipeline.sinks.upstream_rollback import refuse_undone_input
 
 
 def note(checkpoint: Path, name: str, *files: Path) -> None:

@@ -24,8 +24,8 @@ from idlestate import (
     tumbling,
 )
 from idlestate.errors import RefusedError
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.retention.windows import Windows
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from tests import window_reference as reference
 from tests.pipeline.streams import TIMESTAMP, Feed, Sink, run, start
 from tests.reference import Record

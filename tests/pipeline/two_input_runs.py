@@ -9,18 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.files.spark_logs import BatchTimes
+from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.row_counts import of_texts
+from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.pipeline.changelog_unpacker import unpacked_cells
-from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.marked_table import marked_table
 from idlestate.pipeline.operator_checks import Marking
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import HIGHEST, pack
 from idlestate.pipeline.retain_harness import _RunsInMemory
-from idlestate.pipeline.shard_batch import advance
 from idlestate.pipeline.task_batch import TaskBatch
+from idlestate.retention.policy_version import PolicyVersion
 
 Row = dict[str, Any]
 

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from idlestate.__main__ import main as start
+from idlestate.backends.checkpoint.checkpoint_lock import LOCK
 from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
-from idlestate.pipeline.checkpoint.checkpoint_lock import LOCK
 from idlestate.retention.policy import Policy
 from idlestate.service import cli, live_view
 from tests.pipeline.made_checkpoint import make_clicks

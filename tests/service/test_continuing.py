@@ -3,9 +3,11 @@
 import pytest
 
 from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import committed_batch
 from idlestate.config.loading import load_config
 from idlestate.metrics import families, scrape_cache
-from idlestate.pipeline.read_state import committed_batch, read_shards, read_state
+from idlestate.pipeline.checkpoint.state_store_shards import read_shards
+from idlestate.pipeline.read_state import read_state
 from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.service.job import Job
 from tests.service.command_line import CommandLine, assert_good, event

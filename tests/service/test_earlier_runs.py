@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 import pytest
 
+from idlestate.backends.checkpoint.checkpoint_lock import LOCK
 from idlestate.errors import StoreError
-from idlestate.pipeline import owned_folder
-from idlestate.pipeline.checkpoint.checkpoint_lock import LOCK
-from idlestate.pipeline.folder_sinks import FolderSinks
+from idlestate.pipeline.sinks import owned_folder
+from idlestate.pipeline.sinks.folder_sinks import FolderSinks
 from idlestate.service.earlier_runs import EarlierRuns
 from tests.hadoop_files import HadoopFiles
 

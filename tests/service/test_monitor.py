@@ -9,20 +9,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from idlestate.backends.checkpoint.operator_layout import OperatorLayout, read_layout, write_layout
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_report import OBSERVATION, ShardReport, report_of
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.growth_log import GrowthLog
 from idlestate.pipeline import session_metrics
-from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, read_layout, write_layout
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal, PolicyVersion
 from idlestate.pipeline.session_metrics import SessionMetrics
-from idlestate.pipeline.shard_report import OBSERVATION, ShardReport, report_of
 from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy_version import PolicyVersion
 from idlestate.service.monitor import Monitor
 from idlestate.timers.clock import FakeClock
 

@@ -9,8 +9,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from idlestate.backends.checkpoint.checkpoint_lock import LOCK
 from idlestate.errors import RefusedError
-from idlestate.pipeline.checkpoint.checkpoint_lock import LOCK
 from idlestate.service.job import Job
 from tests.service.command_line import CommandLine, assert_refused, event
 

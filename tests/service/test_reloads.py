@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 from prometheus_client import CollectorRegistry
 
+from idlestate.backends.checkpoint.operator_layout import OperatorLayout, write_layout
+from idlestate.backends.checkpoint.policy_journal import PolicyJournal
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.operator_kind import OperatorKind
@@ -19,8 +21,6 @@ from idlestate.config.saved_file import SavedFile
 from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.reload_counts import ReloadCounts
-from idlestate.pipeline.checkpoint.operator_layout import OperatorLayout, write_layout
-from idlestate.pipeline.checkpoint.policy_journal import PolicyJournal
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, reload
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy, TimeDomain

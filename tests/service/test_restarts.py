@@ -12,11 +12,11 @@ from pyspark.errors import StreamingQueryException
 
 from idlestate.backends.files.folder import Folder
 from idlestate.pipeline import run_to_end as run_to_end_module
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
 from idlestate.pipeline.query_start_listener import _StartListener
 from idlestate.pipeline.run_to_end import run_to_end
-from idlestate.pipeline.worker_restarts import MOST_RESTARTS, Restarts
+from idlestate.pipeline.spark.worker_restarts import MOST_RESTARTS, Restarts
 from idlestate.service.spark_errors import plain_error
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from tests.service.command_line import CommandLine, assert_good, assert_refused, event
 from tests.service.rows import last_counts
 

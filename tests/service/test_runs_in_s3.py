@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from idlestate.backends.checkpoint.runs_folder import remove_runs
 from idlestate.backends.files.folder import Folder
-from idlestate.pipeline.checkpoint.runs_folder import remove_runs
 from tests.crash.processes import Run, wait_until
 from tests.s3_server import ENVIRONMENT, S3Server, serve_s3
 from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from idlestate.pipeline.private_sidecar import stop_private_sidecars
+from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from tests.service.command_line import CommandLine, Said, assert_good, assert_refused, event
 from tests.service.rows import last_counts, rows
 from tests.sidecar.sidecar_process import Sidecar

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from idlestate.sidecar.protocol.access_control import AccessError, TokenFile
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import SidecarError
-from idlestate.sidecar.server.access_control import AccessError, TokenFile
 
 NO_TOKENS = {
     "random bytes": b"\xff\xfe\x00" * 20,

@@ -6,14 +6,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from idlestate.backends.files.spark_logs import BatchTimes
+from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.batch_work import BatchWork
 from idlestate.backends.shards.row_counts import RowsByInput, total
+from idlestate.backends.shards.shard_batch import Advanced
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
-from idlestate.pipeline.shard_batch import Advanced
-from idlestate.pipeline.step_on_sidecar_state import StepOnSidecarState
-from idlestate.retention.policy import Policy, TimeDomain
+from idlestate.retention.policy import Policy
+from idlestate.retention.policy_version import PolicyVersion
+from idlestate.sidecar.client.step_in_task import StepOnSidecarState
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import OneRange, Works
 from idlestate.sidecar.core.operators import Host
@@ -114,14 +114,10 @@ class Sidecar:
                 "right": in_force.right and in_force.right.to_json(),
             }
             opened = self.wire.call("open", {"uid": UID, "attempt": attempt}).header
-            is_event_time = self.policy.time is TimeDomain.EVENT
-            spec: Any = SimpleNamespace(
-                uid=UID, work=work, is_event_time=is_event_time, table=table
-            )
             routes: Any = SimpleNamespace(
                 main=self.wire, to_range=self.to_range, range_of=lambda *_: 0
             )
-            step = StepOnSidecarState(routes, spec, 1)
+            step = StepOnSidecarState(routes, UID, table, work, 1)
             cells, *made, figures = step.run(opened, {0: packets}, {0: counts}, times, in_force)
             assert (
                 figures["0"]["input"] == operator.state.shards[0].rows.input + total(counts).input

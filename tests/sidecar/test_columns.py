@@ -15,7 +15,7 @@ from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.changelog_rows import change_schema
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.config.added_columns import ADDED_COLUMNS, CHANGE_COLUMNS, LIFE_COLUMNS, REJECTED
+from idlestate.retention.added_columns import ADDED_COLUMNS, CHANGE_COLUMNS, LIFE_COLUMNS, REJECTED
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.one_way_writes import Write
 from idlestate.sidecar.core.operator import Operator

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.sidecar.server.directory_lock import DirectoryLock
+from idlestate.sidecar.core.directory_lock import DirectoryLock
 from tests.small_disk import mounted
 
 

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from idlestate import Policy
-from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.runs.table_runs import LOWEST_HASH
+from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.join_step import apply_join
 from idlestate.backends.shards.key_facts import facts_of
 from idlestate.backends.shards.packet_codec import encode_packet
@@ -30,8 +30,8 @@ from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.backends.shards.stream_join import JoinWork
-from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.retention.policy import Policies, TimeDomain
+from idlestate.retention.policy_version import PolicyVersion
 from idlestate.sidecar.core import local_shard_work
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.protocol.declaration import Declaration

@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import sys
-from idlestate.sidecar.server.thread_switching import take_short_turns
+from idlestate.sidecar.core.thread_switching import take_short_turns
 
 before = sys.getswitchinterval()
 take_short_turns()

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from idlestate.config.sidecar_settings import Sidecar as Settings
-from idlestate.sidecar.server.directory_lock import DirectoryLock
-from idlestate.sidecar.server.state_folder import StateFolder
+from idlestate.sidecar.core.directory_lock import DirectoryLock
+from idlestate.sidecar.core.state_folder import StateFolder
 from idlestate.sidecar.workers.worker_settings import WorkerSettings
 from idlestate.sidecar.workers.worker_supervisor import Worker, WorkerEndedError, Workers
 from tests.patience import PATIENCE_S

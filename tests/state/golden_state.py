@@ -33,7 +33,7 @@ from idlestate.state.errors import (
 )
 from idlestate.state.key_groups import KeyGroupRange, key_group_range, operator_index
 from idlestate.state.runs import items_table
-from idlestate.state.snapshots.snapshot import Snapshot, SnapshotMode
+from idlestate.state.snapshot import Snapshot, SnapshotMode
 from idlestate.state.table import ListTable, MapTable, SingleTable
 from idlestate.state.value_state import ValueState
 from idlestate.timers.clock import FakeClock

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from idlestate.retention.policy import TimeDomain
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.key_groups import key_group_range, operator_index
-from idlestate.state.snapshots.snapshot import SnapshotMode
+from idlestate.state.snapshot import SnapshotMode
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of, plain, raw_of, run_op
 from tests.state.state_model import Model

@@ -23,7 +23,7 @@ from idlestate.retention.ttl_config import (
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ValueStateDescriptor
 from idlestate.state.key_groups import MAX_PARALLELISM_LIMIT
-from idlestate.state.snapshots.snapshot import SnapshotMode
+from idlestate.state.snapshot import SnapshotMode
 from idlestate.timers.clock import FakeClock
 from idlestate.timers.stored_queue import READ_AHEAD
 from tests.golden_files import FLINK, read_traces

@@ -20,7 +20,7 @@ from idlestate.state.errors import (
     StorageError,
 )
 from idlestate.state.key_groups import KeyGroupRange
-from idlestate.state.snapshots.snapshot import SnapshotMode
+from idlestate.state.snapshot import SnapshotMode
 
 LONG = pa.int64()
 KEYS = [f"key {number}" for number in range(100)]

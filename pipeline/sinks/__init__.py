@@ -1,0 +1,1 @@
+"""Sinks that write each row once: in folders, or in Spark's own files."""

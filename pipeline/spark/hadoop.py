@@ -1,0 +1,51 @@
+"""Hadoop's file systems, which Spark uses, through the JVM.
+
+Spark has no public interface to them in Python: `_jvm` and `_jsc` of the context are private.
+"""
+
+from typing import Any, cast
+
+from pyspark.sql import SparkSession
+
+from idlestate.pipeline.spark.spark_version import private_part
+
+
+class Hadoop:
+    """File systems with the session's Hadoop settings; paths are Java objects."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """Take the settings of a session.
+
+        Raises:
+            RefusedError: this version of Spark has them elsewhere.
+        """
+        with private_part("Hadoop's file systems (_jvm and _jsc of the SparkContext)"):
+            context = cast("Any", spark.sparkContext)
+            self._jvm = context._jvm  # noqa: SLF001
+            self._configuration = context._jsc.hadoopConfiguration()  # noqa: SLF001
+
+    def is_local(self) -> bool:
+        """Whether paths without a scheme are files of this machine."""
+        scheme: str = self._configuration.get("fs.defaultFS")
+        return scheme.startswith("file:")
+
+    def path(self, *parts: Any) -> Any:
+        """The path of a text, or of a name in a folder."""
+        return self._jvm.org.apache.hadoop.fs.Path(*parts)
+
+    def path_of_url(self, url: str) -> Any:
+        """The path of a URL in which Spark has escaped characters."""
+        return self.path(self._jvm.java.net.URI(url))
+
+    def system(self, path: Any) -> Any:
+        """The file system of a path."""
+        return path.getFileSystem(self._configuration)
+
+    def read(self, path: Any) -> str:
+        """The text of a whole file."""
+        stream = self.system(path).open(path)
+        try:
+            text: str = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        return text

@@ -1,1 +1,0 @@
-"""Snapshots of keyed state: held at one moment, written later, restored anywhere."""
