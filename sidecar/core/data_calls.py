@@ -15,7 +15,7 @@ from idlestate.sidecar.core.one_way_writes import Write
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operator_record import Owner
 from idlestate.sidecar.core.operators import Host
-from idlestate.sidecar.core.shard_work import Given
+from idlestate.sidecar.core.shard_executor import SentRows
 from idlestate.sidecar.protocol.call_table import CallTable, Header, Parts, stage_calls
 from idlestate.sidecar.protocol.declaration import Declaration, check_name
 from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, UnknownOperatorError
@@ -44,7 +44,7 @@ class Calls:
     def __init__(self, host: Host, clock: SteadyClock) -> None:
         self._host = host
         self._clock = clock
-        self._stage = host.works.stage
+        self._stage = host.placement.stage
         self.exchanges = Exchanges(clock)
         self.samples: Callable[[], Samples] = dict
         self.next_ends_ms: Callable[[], Mapping[str, int]] = dict
@@ -87,7 +87,7 @@ class Calls:
         return Message({"protocol": PROTOCOL, "operators": [each.state.uid for each in self._host]})
 
     def _ranges(self, _header: Header, _parts: Parts) -> Message:
-        return Message({"places": list(self._host.works.places)})
+        return Message({"places": list(self._host.placement.places)})
 
     def _declare(self, header: Header, _parts: Parts) -> Message:
         declaration = Declaration.from_json(header["declaration"])
@@ -129,7 +129,7 @@ class Calls:
         attempt = Attempt(**facts)
         opened = found.batches.open(attempt)
         handle = self.exchanges.open(found.state.uid, attempt)
-        places = list(self._host.works.places)
+        places = list(self._host.placement.places)
         facts = {"t_ms": opened.t_ms, "version": opened.version + 1}
         return Message({"handle": handle, "places": places, **facts})
 
@@ -161,7 +161,7 @@ class Calls:
     def _value(self, header: Header, _parts: Parts) -> Message:
         """Some bytes of a segment, and its size."""
         uid, key, begin = str(header["uid"]), str(header["key"]), int(header["begin"])
-        found = self._host[uid].state.work.value(key) if key.startswith(f"s/{uid}/") else None
+        found = self._host[uid].state.executor.value(key) if key.startswith(f"s/{uid}/") else None
         if found is None:
             raise DamagedError(f"{key[:200]} is missing: restore the sidecar's folder")
         return Message({"size": len(found)}, (found[begin : begin + CHUNK_BYTES],))
@@ -213,14 +213,14 @@ class Calls:
         return Message({"is_left": is_left, "next_seq": found.record.next_seq})
 
     def _write(self, header: Header, parts: Parts) -> Message:
-        given = Given(parts[0]) if parts else _handed_over(header["handed"])
+        sent = SentRows(parts[0]) if parts else _handed_over(header["handed"])
         write = Write(
             writer=str(header["writer"]),
             session=str(header["session"]),
             seq=int(header["seq"]),
             write_id=str(header["write_id"]),
             kind=str(header["kind"]),
-            given=given,
+            sent=sent,
         )
         is_applied = self._operator(header).writes.take(write, self._clock.now_ms())
         return Message({"is_applied": is_applied})
@@ -314,6 +314,6 @@ class Calls:
         return Message({"divergence_ms": divergence_ms})
 
 
-def _handed_over(header: Header) -> Given:
+def _handed_over(header: Header) -> SentRows:
     ranges = tuple(int(at) for at in header["ranges"])
-    return Given(handle=str(header["handle"]), ranges=ranges, of=int(header["of"]))
+    return SentRows(handle=str(header["handle"]), ranges=ranges, of=int(header["of"]))

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from idlestate.sidecar.core.expired_log import LogEntry
-from idlestate.sidecar.core.operator_state import OperatorState
+from idlestate.sidecar.core.operator_contents import OperatorContents
 from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, stream_of
 
 FULL_ROWS = 4096
@@ -25,7 +25,7 @@ _LEAST = 16
 class ExpiredJoins:
     """Joins the entries of one operator."""
 
-    def __init__(self, state: OperatorState) -> None:
+    def __init__(self, state: OperatorContents) -> None:
         """Start without knowledge of the log's entries."""
         self._state = state
         self._done = 0

@@ -1,10 +1,9 @@
 """The placement of all shards in the sidecar's own process."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from idlestate.sidecar.core.local_shard_work import ShardWork
-from idlestate.sidecar.core.shard_work import Work
+from idlestate.sidecar.core.local_shard_executor import LocalShardExecutor
+from idlestate.sidecar.core.shard_executor import ShardExecutor
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.transfers import Stage
 from idlestate.sidecar.stores.store import Store
@@ -13,24 +12,7 @@ from idlestate.timers.clock import Clock
 DEFAULT_CACHE_BYTES = 4 << 30
 
 
-class Works(Protocol):
-    """The work on all operators, spread over ranges of shards."""
-
-    stage: Stage | None
-    """Where packets arrive; None if each range has its own stage."""
-    places: Sequence[str]
-    """Per range the suffix of the sidecar's address that leads to it."""
-
-    def of(self, declaration: Declaration) -> Work:
-        """The work on an operator."""
-
-    tidy: Callable[[], None]
-    """Removes values that no record names any more, as far as their removal was postponed."""
-    bytes_on_disk: Callable[[], int]
-    """The bytes that they take on disk in addition to the operators' own store."""
-
-
-class OneRange:
+class LocalPlacement:
     """All shards in one range, in this process.
 
     Args:
@@ -48,6 +30,6 @@ class OneRange:
         self._store = store
         self._cache_bytes = cache_bytes
 
-    def of(self, declaration: Declaration) -> Work:
-        """See `Works`."""
-        return ShardWork(self._store, declaration, self._cache_bytes, self._own_stage)
+    def of(self, declaration: Declaration) -> ShardExecutor:
+        """See `ShardPlacement`."""
+        return LocalShardExecutor(self._store, declaration, self._cache_bytes, self._own_stage)

@@ -13,12 +13,12 @@ from dataclasses import replace
 from idlestate.backends.shards.row_counts import RowsByInput
 from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.sidecar.core.attempt import Attempt, Prepared
+from idlestate.sidecar.core.operator_contents import OperatorContents
 from idlestate.sidecar.core.operator_record import NO_BATCH, OpenBatch
-from idlestate.sidecar.core.operator_state import OperatorState
 from idlestate.sidecar.core.ownership import check_run, owned, way_out
 from idlestate.sidecar.core.prepared_sets import Piece, PreparedSet, SetId
 from idlestate.sidecar.core.segment_keys import segment_keys
-from idlestate.sidecar.core.shard_work import Going, Shards, Stepped
+from idlestate.sidecar.core.shard_executor import Shards, StepParameters, StepResult
 from idlestate.sidecar.protocol.errors import DoesNotFitError, GoneError, SidecarError
 
 ReachedMs = Callable[[str, int], int | None]
@@ -37,7 +37,7 @@ class Batches:
     """
 
     def __init__(
-        self, state: OperatorState, reached_ms: ReachedMs, at_border: Callable[[], None]
+        self, state: OperatorContents, reached_ms: ReachedMs, at_border: Callable[[], None]
     ) -> None:
         self._state = state
         self._reached_ms = reached_ms
@@ -113,10 +113,12 @@ class Batches:
         """
         opened = self._opened(attempt)
         now_ms = self._state.clock.now_ms()
-        going = Going(opened.policy, opened.t_ms, opened.version + 1, attempt.batch_id, now_ms)
+        parameters = StepParameters(
+            opened.policy, opened.t_ms, opened.version + 1, attempt.batch_id, now_ms
+        )
         shards, time_ms = self.shards(attempt), attempt.time_ms
         mine = {at: each.counted(counts.get(at, {}), time_ms) for at, each in shards.items()}
-        stepped, chunks = self._state.work.prepare(handle, ranges, mine, going)
+        stepped, chunks = self._state.executor.prepare(handle, ranges, mine, parameters)
         return self._prepared(attempt, opened, stepped, chunks)
 
     def shards(self, attempt: Attempt) -> Shards:
@@ -148,14 +150,14 @@ class Batches:
         opened = self._opened(attempt)
         if shards.keys() != set(attempt.shards):
             raise DoesNotFitError(f"operator {self._state.uid!r}: a task has other shards")
-        stepped = self._state.work.take(handle, ranges, shards, keys)
+        stepped = self._state.executor.take(handle, ranges, shards, keys)
         return self._prepared(attempt, opened, stepped, ())
 
     def _prepared(
         self,
         attempt: Attempt,
         opened: OpenBatch,
-        stepped: Mapping[int, Stepped],
+        stepped: Mapping[int, StepResult],
         chunks: tuple[int, ...],
     ) -> Prepared:
         piece = Piece(
@@ -168,7 +170,7 @@ class Batches:
                 if self._opened(attempt) != opened:
                     raise GoneError("the batch was taken back meanwhile")
             except SidecarError:
-                self._state.work.discard(stepped.values())
+                self._state.executor.discard(stepped.values())
                 raise
             self._keep(attempt, piece, stepped)
         return Prepared(
@@ -249,12 +251,12 @@ class Batches:
             )
         return found
 
-    def _keep(self, attempt: Attempt, piece: Piece, stepped: Mapping[int, Stepped]) -> None:
+    def _keep(self, attempt: Attempt, piece: Piece, stepped: Mapping[int, StepResult]) -> None:
         prepared = self._set_of(attempt)
         before = prepared.pieces.get(attempt.partition)
         if before is not None and before.attempt > attempt.attempt:
             # A later attempt was faster; both have the same result.
-            self._state.work.discard(stepped.values())
+            self._state.executor.discard(stepped.values())
             return
         changes: dict[str, bytes | None] = {}
         gone: dict[str, int] = {}
@@ -266,12 +268,12 @@ class Batches:
         changes[key] = piece.encode(attempt.set_id, attempt.partitions)
         self._state.write(changes)
         prepared.pieces[attempt.partition] = piece
-        self._state.work.forget(gone)
+        self._state.executor.forget(gone)
         if prepared.is_complete:
             older = list(self._state.sets.older_than(prepared.number))
             lost, removed = self._dropped(older)
             self._state.write(dict.fromkeys(removed))
-            self._state.work.forget(lost)
+            self._state.executor.forget(lost)
             for set_id in older:
                 # It keeps its rank: late tasks do not make it newer.
                 self._state.sets.sets[set_id].pieces.clear()
@@ -341,5 +343,5 @@ class Batches:
 
     def _forget(self, runs: Mapping[str, int]) -> None:
         """Discard all sets and their runs."""
-        self._state.work.forget(runs)
+        self._state.executor.forget(runs)
         self._state.sets.sets.clear()

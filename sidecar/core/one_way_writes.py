@@ -12,9 +12,9 @@ continue, so the write is quarantined with the reason, and counted.
 from dataclasses import dataclass, replace
 from functools import partial
 
-from idlestate.sidecar.core.operator_state import OperatorState
+from idlestate.sidecar.core.operator_contents import OperatorContents
 from idlestate.sidecar.core.quarantined_writes import QuarantinedWrites
-from idlestate.sidecar.core.shard_work import Edit, Given, Going
+from idlestate.sidecar.core.shard_executor import Edit, SentRows, StepParameters
 from idlestate.sidecar.core.table_edits import KINDS
 from idlestate.sidecar.core.waiting_writes import keep_waiting
 from idlestate.sidecar.core.writer_sessions import Writer, Writers
@@ -35,7 +35,7 @@ class Write:
         seq: its number; a duplicate unless it is higher than all before.
         write_id: the same if the same write is resent.
         kind: one of `KINDS`.
-        given: rows, or only keys.
+        sent: rows, or only keys.
     """
 
     writer: str
@@ -43,7 +43,7 @@ class Write:
     seq: int
     write_id: str
     kind: str
-    given: Given
+    sent: SentRows
 
 
 class DirectWrites:
@@ -54,7 +54,7 @@ class DirectWrites:
         duplicates: the number of duplicates since the process started.
     """
 
-    def __init__(self, state: OperatorState) -> None:
+    def __init__(self, state: OperatorContents) -> None:
         """Read what was written."""
         self._state = state
         self._writers = Writers(state.store, state.uid)
@@ -98,11 +98,11 @@ class DirectWrites:
         self._check_time()
         if write.seq <= self._writers.held(write.writer, write.session).seq:
             return self._known(write)
-        work = self._state.work
-        edit = work.edit(write.kind, write.given)
+        executor = self._state.executor
+        edit = executor.edit(write.kind, write.sent)
         with self._state.lock:
-            if work is not self._state.work:  # the definition changed in the meantime
-                edit = self._state.work.edit(write.kind, write.given)
+            if executor is not self._state.executor:  # the definition changed in the meantime
+                edit = self._state.executor.edit(write.kind, write.sent)
             writer = self._writers.held(write.writer, write.session)
             if write.seq <= writer.seq:
                 return self._known(write)
@@ -147,7 +147,7 @@ class DirectWrites:
             try:
                 kind, declaration = header["kind"], self._state.record.declaration
                 rows = of_today(declaration, self._state.spec, kind, message.parts[0])
-                edit = self._state.work.edit(kind, Given(rows))
+                edit = self._state.executor.edit(kind, SentRows(rows))
                 self._apply(edit, header["t_ms"], {key: None})
             except DoesNotFitError as error:
                 self.quarantined.add(self._state, key, message, str(error))
@@ -157,8 +157,10 @@ class DirectWrites:
         state, record = self._state, self._state.record
         t_ms = max(now_ms, record.time_ms)
         version = record.version + 1
-        going = Going(record.policy, t_ms, version, record.committed, state.clock.now_ms())
-        stepped = edit.apply(dict(enumerate(state.shards)), going)
+        parameters = StepParameters(
+            record.policy, t_ms, version, record.committed, state.clock.now_ms()
+        )
+        stepped = edit.apply(dict(enumerate(state.shards)), parameters)
         values = dict(changes)
         for each in stepped.values():
             values.update(each.values)

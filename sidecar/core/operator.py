@@ -20,9 +20,9 @@ from idlestate.retention.rules import NEVER_MS
 from idlestate.sidecar.core.expired_log_compaction import ExpiredJoins
 from idlestate.sidecar.core.micro_batches import Batches, ReachedMs
 from idlestate.sidecar.core.one_way_writes import DirectWrites
+from idlestate.sidecar.core.operator_contents import OperatorContents
 from idlestate.sidecar.core.operator_record import OperatorRecord
-from idlestate.sidecar.core.operator_state import OperatorState
-from idlestate.sidecar.core.shard_work import Work
+from idlestate.sidecar.core.shard_executor import ShardExecutor
 from idlestate.sidecar.core.sweeper import Sweeper
 from idlestate.sidecar.protocol.declaration import check_name
 from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError
@@ -66,10 +66,10 @@ class Operator:
         record: OperatorRecord,
         clock: Clock,
         reached_ms: ReachedMs,
-        work: Work,
+        executor: ShardExecutor,
     ) -> None:
         """Read the operator from the store."""
-        self.state = OperatorState(store, record, clock, work)
+        self.state = OperatorContents(store, record, clock, executor)
         self.writes = DirectWrites(self.state)
         self.batches = Batches(self.state, reached_ms, self.writes.drain)
         self.sweeper = Sweeper(self.state)
@@ -113,7 +113,7 @@ class Operator:
 
         def look(record: OperatorRecord, shards: list[ShardRecord]) -> PolicyPlan:
             t_ms = _time_of(record, now_ms)
-            found = state.work.horizons(dict(enumerate(shards)), record.of_sides, others, t_ms)
+            found = state.executor.horizons(dict(enumerate(shards)), record.of_sides, others, t_ms)
             planned = plan_of_shards(state.uid, shards, found, record.policy, policy, t_ms)
             is_of_sides = state.spec.is_of_sides
             return replace(planned, right=(record.of_sides[1], others[1]) if is_of_sides else None)
@@ -134,7 +134,7 @@ class Operator:
 
         def look(record: OperatorRecord, shards: list[ShardRecord]) -> Explanation:
             t_ms = _time_of(record, now_ms)
-            facts = state.work.explain(rows, dict(enumerate(shards)), record.of_sides, t_ms)
+            facts = state.executor.explain(rows, dict(enumerate(shards)), record.of_sides, t_ms)
             (key,) = pa.ipc.open_stream(rows).read_all().to_pylist()
             right = record.of_sides[1] if state.spec.is_of_sides else None
             return Explanation(
@@ -163,7 +163,7 @@ class Operator:
 
         # The result is consistent: lives, time and batch are of the same moment.
         def look(record: OperatorRecord, shards: list[ShardRecord]) -> tuple[pa.Table, int]:
-            lives = state.work.look_up(rows, dict(enumerate(shards)), record.policy)
+            lives = state.executor.look_up(rows, dict(enumerate(shards)), record.policy)
             return self._open_at(lives, now_ms, record), record.committed
 
         begun_s = state.clock.monotonic_s()
@@ -173,14 +173,14 @@ class Operator:
 
     def lives(self, shard: int, now_ms: int, since: int) -> tuple[pa.Table, int | None]:
         """Some open lives of a shard, as in `look_up`, or rows of a join, and the hash to continue
-        from (see `Work`).
+        from (see `ShardExecutor`).
 
         Each call returns the lives of its own moment.
         """
         state = self.state
 
         def look(record: OperatorRecord, shards: list[ShardRecord]) -> tuple[pa.Table, int | None]:
-            lives, following = state.work.lives(shards[shard], shard, record.of_sides, since)
+            lives, following = state.executor.lives(shards[shard], shard, record.of_sides, since)
             return self._open_at(lives, now_ms, record), following
 
         return state.read(look)

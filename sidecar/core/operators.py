@@ -8,11 +8,11 @@ from uuid import uuid4
 
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.retention.policy import Policy
-from idlestate.sidecar.core.local_placement import Works
 from idlestate.sidecar.core.micro_batches import ReachedMs
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operator_record import OperatorRecord, Owner
 from idlestate.sidecar.core.ownership import redefined, refuse_other
+from idlestate.sidecar.core.shard_placement import ShardPlacement
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError, UnknownOperatorError
 from idlestate.sidecar.stores.store import Store
@@ -32,7 +32,7 @@ class Host:
         store: the store of everything.
         clock: the sidecar's clock.
         reached_ms: reads the commit log of a query's checkpoint.
-        works: keep the runs of the operators.
+        placement: keep the runs of the operators.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class Host:
         store: Store,
         clock: Clock,
         reached_ms: ReachedMs,
-        works: Works,
+        placement: ShardPlacement,
     ) -> None:
-        self.works = works
+        self.placement = placement
         self.store = store
         self.clock = clock
         self._reached_ms = reached_ms
@@ -161,7 +161,7 @@ class Host:
                 is_redefined = record.declaration != state.record.declaration
                 state.believe(record, shards)
                 if is_redefined:
-                    state.use(self.works.of(record.declaration))
+                    state.use(self.placement.of(record.declaration))
         for record in new:
             self._operators[record.declaration.uid] = self._opened(record)
 
@@ -208,8 +208,8 @@ class Host:
                 del self._operators[uid]
 
     def _opened(self, record: OperatorRecord) -> Operator:
-        work = self.works.of(record.declaration)
-        return Operator(self.store, record, self.clock, self._reached_ms, work)
+        executor = self.placement.of(record.declaration)
+        return Operator(self.store, record, self.clock, self._reached_ms, executor)
 
 
 def _new(declaration: Declaration, policy: Policy, right: Policy | None) -> OperatorRecord:

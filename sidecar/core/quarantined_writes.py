@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.sidecar.core.operator_state import OperatorState
+from idlestate.sidecar.core.operator_contents import OperatorContents
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.stores.store import Store
 
@@ -29,7 +29,7 @@ class QuarantinedWrites:
         for header, _ in self.read(0):
             self._count(header)
 
-    def add(self, state: OperatorState, key: str, waiting: Message, reason: str) -> None:
+    def add(self, state: OperatorContents, key: str, waiting: Message, reason: str) -> None:
         """Quarantine a write that waited in the inbox; under the lock."""
         rows = pa.ipc.open_stream(waiting.parts[0]).read_all().num_rows
         header = waiting.header | {"reason": reason, "rows": rows}

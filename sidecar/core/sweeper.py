@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from idlestate.backends.runs.compaction import MergePolicy
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.metrics.families import COMPACTION_DURATION, SWEEP_DURATION
+from idlestate.sidecar.core.operator_contents import OperatorContents
 from idlestate.sidecar.core.operator_record import OperatorRecord
-from idlestate.sidecar.core.operator_state import OperatorState
-from idlestate.sidecar.core.shard_work import Going, Stepped, Work
+from idlestate.sidecar.core.shard_executor import ShardExecutor, StepParameters, StepResult
 from idlestate.sidecar.protocol.errors import DamagedError
 from idlestate.timers.clock import Clock
 
@@ -64,7 +64,7 @@ class Sweeper:
         compacted_ms: when compaction last had nothing left to do; 0 before the first.
     """
 
-    def __init__(self, state: OperatorState) -> None:
+    def __init__(self, state: OperatorContents) -> None:
         """Start without any work done."""
         self._state = state
         # Where an operator's own work is needed, only that knows which rows are dead, and merges.
@@ -113,10 +113,10 @@ class Sweeper:
                 self.compacted_ms = self._state.clock.now_ms()
             return False
         _, at = max(sparse)
-        shard, work = shards[at], self._state.work
+        shard, executor = shards[at], self._state.executor
         begun_s = self._state.clock.monotonic_s()
-        merged = self._step(work, record, at, shard, None)
-        if merged is None or not self._count(work, at, shard, merged, record.version + 1, 0):
+        merged = self._step(executor, record, at, shard, None)
+        if merged is None or not self._count(executor, at, shard, merged, record.version + 1, 0):
             return False
         self._state.took(COMPACTION_DURATION, begun_s)
         return True
@@ -129,12 +129,12 @@ class Sweeper:
         with self._state.lock if self._in_vain else contextlib.nullcontext():
             begun_s = clock.monotonic_s()
             record, shards = self._state.now
-            shard, work = shards[at], self._state.work
+            shard, executor = shards[at], self._state.executor
             if self._stands_still(record):
                 return False
-            closed = self._step(work, record, at, shard, reach_ms)
+            closed = self._step(executor, record, at, shard, reach_ms)
             self._in_vain = closed is None or not self._count(
-                work, at, shard, closed, record.version + 1, reach_ms
+                executor, at, shard, closed, record.version + 1, reach_ms
             )
             self.pace.took(clock.monotonic_s() - begun_s)
         if self._in_vain:
@@ -150,9 +150,9 @@ class Sweeper:
         at = min(due, key=lambda i: shards[i].next_end_ms)
         reach_ms = self.pace.reach_ms(at)
         if reach_ms is None:
-            going = Going(record.policy, to_ms, record.version, record.committed)
-            work, rows = self._state.work, self.pace.rows
-            cuts = self._state.read(lambda _, now: work.cuts(now[at], at, going, rows))
+            parameters = StepParameters(record.policy, to_ms, record.version, record.committed)
+            executor, rows = self._state.executor, self.pace.rows
+            cuts = self._state.read(lambda _, now: executor.cuts(now[at], at, parameters, rows))
             self.pace.plan(at, cuts)
             reach_ms = self.pace.reach_ms(at)
         assert reach_ms is not None
@@ -168,23 +168,40 @@ class Sweeper:
         return [at for at, each in enumerate(self._state.shards) if each.next_end_ms <= to_ms]
 
     def _step(
-        self, work: Work, record: OperatorRecord, at: int, shard: ShardRecord, to_ms: int | None
-    ) -> Stepped | None:
+        self,
+        executor: ShardExecutor,
+        record: OperatorRecord,
+        at: int,
+        shard: ShardRecord,
+        to_ms: int | None,
+    ) -> StepResult | None:
         """The result of a step for a shard, which closes what is due at `to_ms`, or else merges;
         None if the shard was changed in the meantime.
         """
         shards = self._state.shards
         now_ms = self._state.clock.now_ms()
-        going = Going(record.policy, to_ms or 0, record.version + 1, record.committed, now_ms)
+        parameters = StepParameters(
+            record.policy, to_ms or 0, record.version + 1, record.committed, now_ms
+        )
         try:
-            return work.merge(shard, at, going) if to_ms is None else work.close(shard, at, going)
+            return (
+                executor.merge(shard, at, parameters)
+                if to_ms is None
+                else executor.close(shard, at, parameters)
+            )
         except DamagedError:
             if shards[at] is shard and not self._state.have_changed(shards):
                 raise
             return None  # merged in the meantime, which removed its runs
 
     def _count(
-        self, work: Work, at: int, shard: ShardRecord, stepped: Stepped, version: int, to_ms: int
+        self,
+        executor: ShardExecutor,
+        at: int,
+        shard: ShardRecord,
+        stepped: StepResult,
+        version: int,
+        to_ms: int,
     ) -> bool:
         """Apply a step, and return whether it was: not if its shard or the operator's definition
         changed in the meantime.
@@ -192,9 +209,9 @@ class Sweeper:
         state = self._state
         with state.lock:
             now = state.record
-            is_other = state.work is not work or state.shards[at] is not shard
+            is_other = state.executor is not executor or state.shards[at] is not shard
             if is_other or self._stands_still(now):
-                state.work.discard([stepped])
+                state.executor.discard([stepped])
                 return False
             after = replace(now, version=max(now.version, version), time_ms=max(now.time_ms, to_ms))
             state.save(after, {at: stepped.shard}, stepped.values, expired=stepped.expired)

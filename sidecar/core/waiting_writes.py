@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from idlestate.sidecar.core.operator_state import OperatorState
+from idlestate.sidecar.core.operator_contents import OperatorContents
 from idlestate.sidecar.protocol.errors import BusyError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.stores.store import Changes
@@ -12,7 +12,7 @@ MAX_WAITING_BYTES = 256 << 20
 
 
 def keep_waiting(
-    state: OperatorState, header: dict[str, Any], rows: bytes, changes: Changes
+    state: OperatorContents, header: dict[str, Any], rows: bytes, changes: Changes
 ) -> None:
     """Put a write into the inbox of an operator with an open batch; under the lock.
 

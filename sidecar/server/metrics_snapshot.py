@@ -30,7 +30,7 @@ _OF_OPERATOR: dict[Name, Callable[[Operator, Sizes], float]] = {
 
 
 def sidecar_exporter(
-    figures: Callable[[int], Sequence[OperatorFigures]], clock: SteadyClock, facts: "Facts"
+    figures: Callable[[int], Sequence[OperatorFigures]], clock: SteadyClock, facts: "SidecarSamples"
 ) -> Exporter:
     """All metrics of a sidecar."""
     exporter = Exporter(clock)
@@ -39,7 +39,7 @@ def sidecar_exporter(
     return exporter
 
 
-class Facts:
+class SidecarSamples:
     """Gathers the metrics other than the figures of operators."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Facts:
     def now(self, now_ms: int) -> Samples:
         """The samples of `own.OF_SIDECAR`."""
         sizes = [(each, each.sizes()) for each in self._host]
-        store_bytes = self._host.store.bytes_on_disk() + self._host.works.bytes_on_disk()
+        store_bytes = self._host.store.bytes_on_disk() + self._host.placement.bytes_on_disk()
         of_workers = [each.properties for each in self._workers.every] if self._workers else []
         return {
             **{

@@ -42,7 +42,7 @@ class OperatorSnapshot:
         ends_ms = self.next_ends_ms(now_ms)
         every = self._every()
         named = [sum(figures.disk_bytes.values()) for figures in every]
-        spare = self._host.store.bytes_on_disk() + self._host.works.bytes_on_disk() - sum(named)
+        spare = self._host.store.bytes_on_disk() + self._host.placement.bytes_on_disk() - sum(named)
         return [
             replace(
                 self._outlooks.complete(figures),

@@ -23,8 +23,9 @@ from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.retention.budget import Budget
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.directory_lock import DirectoryLock
-from idlestate.sidecar.core.local_placement import OneRange, Works
+from idlestate.sidecar.core.local_placement import LocalPlacement
 from idlestate.sidecar.core.operators import Host
+from idlestate.sidecar.core.shard_placement import ShardPlacement
 from idlestate.sidecar.core.state_folder import StateFolder
 from idlestate.sidecar.core.thread_switching import take_short_turns
 from idlestate.sidecar.protocol.access_control import TokenFile, knows_clients, refusal_of
@@ -36,14 +37,14 @@ from idlestate.sidecar.server.control_plane_tls import http_tls
 from idlestate.sidecar.server.declared_operators import declare_all
 from idlestate.sidecar.server.health import Health
 from idlestate.sidecar.server.job_scheduler import Scheduler
-from idlestate.sidecar.server.metrics_snapshot import Facts, sidecar_exporter
+from idlestate.sidecar.server.metrics_snapshot import SidecarSamples, sidecar_exporter
 from idlestate.sidecar.server.open_files_limit import take_descriptors
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
 from idlestate.sidecar.server.status import sidecar_page
 from idlestate.sidecar.server.sweep_and_cleanup_jobs import Background
 from idlestate.sidecar.server.systemd_notify import notify
 from idlestate.sidecar.stores.store import Store
-from idlestate.sidecar.workers.worker_placement import FarRanges
+from idlestate.sidecar.workers.worker_placement import WorkerPlacement
 from idlestate.sidecar.workers.worker_supervisor import Workers
 from idlestate.timers.clock import SystemClock
 from idlestate.timers.steady_clock import SteadyClock
@@ -104,18 +105,20 @@ class Process:
             stack.callback(folder.store.close)
             self._store = folder.store
             place = settings.data or f"unix:{directory / 'data.sock'}"
-            works = self._works(directory, folder, place, stack)
+            placement = self._placement(directory, folder, place, stack)
             self._health = health = Health(folder.store, self._workers, settings.workers)
-            host = Host(folder.store, self._clock, reached_ms, works)
-            if isinstance(works, FarRanges):
-                works.keep(host.named_values())
+            host = Host(folder.store, self._clock, reached_ms, placement)
+            if isinstance(placement, WorkerPlacement):
+                placement.keep(host.named_values())
             declare_all(host, self._config)
             self._host = host
             calls = Calls(host, self._clock)
             scheduler = Scheduler()
             background = Background(host, self._clock, settings, scheduler.stopping)
             self._count_reload(good=True)
-            facts = Facts(host, self._clock, calls, scheduler, self._workers, self._reloads)
+            facts = SidecarSamples(
+                host, self._clock, calls, scheduler, self._workers, self._reloads
+            )
             plane = self._control_plane(host, directory, facts, calls, scheduler)
             token = TokenFile(Path(settings.token_file)) if settings.token_file else None
             control = self._open_control(directory, plane, token, tls)
@@ -189,7 +192,7 @@ class Process:
     # ---- inside
 
     def _control_plane(
-        self, host: Host, directory: Path, facts: Facts, calls: Calls, scheduler: Scheduler
+        self, host: Host, directory: Path, facts: SidecarSamples, calls: Calls, scheduler: Scheduler
     ) -> ControlPlane:
         """The control plane; from now on, the sizes of operators are recorded."""
         folder = Folder(str(directory / "history"))
@@ -293,19 +296,23 @@ class Process:
                 "the previous value, or restart the sidecar"
             )
 
-    def _works(self, directory: Path, folder: StateFolder, place: str, stack: ExitStack) -> Works:
+    def _placement(
+        self, directory: Path, folder: StateFolder, place: str, stack: ExitStack
+    ) -> ShardPlacement:
         """The placement of the tables: here, or on workers, which this starts."""
         settings = self._settings
         if folder.spread(settings.workers):
             self._tell(f"the tables were moved: workers is {settings.workers} now")
         if settings.workers == 1:
-            return OneRange(folder.store, self._clock, settings.cache_mb << 20)
+            return LocalPlacement(folder.store, self._clock, settings.cache_mb << 20)
         self._workers = workers = Workers(settings, directory, folder, place, self._tell)
         stack.callback(workers.stop)
         workers.start()
-        works = FarRanges(workers.every, workers.places, workers.tidy, workers.bytes_on_disk)
-        stack.callback(works.close)
-        return works
+        placement = WorkerPlacement(
+            workers.every, workers.places, workers.tidy, workers.bytes_on_disk
+        )
+        stack.callback(placement.close)
+        return placement
 
     def _control(self, directory: Path) -> str:
         return self._settings.control or f"unix:{directory / 'control.sock'}"

@@ -47,7 +47,7 @@ class Background:
         scheduler.add("sweep", self._settings.sweep_every_ms, self.sweep, pool="sweep")
         scheduler.add("compact", _COMPACT_MS, self.compact, pool="sweep")
         scheduler.add("trim", _TRIM_MS, self.trim)
-        scheduler.add("tidy", _TIDY_MS, self._host.works.tidy)
+        scheduler.add("tidy", _TIDY_MS, self._host.placement.tidy)
 
     def settle(self) -> None:
         """Commit prepared batches that their queries have committed."""

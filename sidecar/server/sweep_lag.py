@@ -17,7 +17,7 @@ from idlestate.retention.rules import NEVER_MS
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operator_record import OperatorRecord
 from idlestate.sidecar.core.operators import Host
-from idlestate.sidecar.core.shard_work import Going
+from idlestate.sidecar.core.shard_executor import StepParameters
 from idlestate.sidecar.protocol.errors import SidecarError
 
 PATIENCE_S: Final = 0.5
@@ -94,12 +94,12 @@ class Overdue:
     def _take_answers(self, due: list[_Due]) -> None:
         for each in due:
             record = each.record
-            going = Going(
+            parameters = StepParameters(
                 record.policy, each.upto_ms, record.version, record.committed, right=record.right
             )
             # Otherwise a worker is being restarted, or runs were merged in the meantime.
             with suppress(SidecarError):
-                ends = each.operator.state.work.first_ends(each.shards, going)
+                ends = each.operator.state.executor.first_ends(each.shards, parameters)
                 with self._lock:
                     for at, shard in each.shards.items():
                         answer = _Answer(shard, each.upto_ms, ends.get(at))

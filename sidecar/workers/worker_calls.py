@@ -9,16 +9,20 @@ from typing import Any
 
 from idlestate.backends.shards.planned_removals import to_numbers
 from idlestate.retention.policy import Policies, Policy
-from idlestate.sidecar.core.local_shard_work import ShardWork
+from idlestate.sidecar.core.local_shard_executor import LocalShardExecutor
 from idlestate.sidecar.core.segment_keys import is_segment, run_of
-from idlestate.sidecar.core.shard_work import Given, Stepped
+from idlestate.sidecar.core.shard_executor import SentRows, StepResult
 from idlestate.sidecar.protocol.call_table import CallTable, Header, Parts
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.transfers import Stage, stream_of
 from idlestate.sidecar.protocol.worker_ranges import OF_SHARDS
 from idlestate.sidecar.stores.store import Store
-from idlestate.sidecar.workers.worker_messages import going_of, shards_of_parts, stepped_message
+from idlestate.sidecar.workers.worker_messages import (
+    parameters_of,
+    shards_of_parts,
+    stepped_message,
+)
 
 WRITING = ("prepare", "take", "edit", "close", "merge")
 """The calls that write; they also remove the values whose keys are passed as `gone`."""
@@ -37,7 +41,7 @@ class WorkerCalls:
         self._store = store
         self._stage = stage
         self._cache_bytes = cache_bytes
-        self._works: dict[str, tuple[Any, ShardWork]] = {}
+        self._executors: dict[str, tuple[Any, LocalShardExecutor]] = {}
         self.table = CallTable(
             {
                 "prepare": self._prepare,
@@ -60,20 +64,20 @@ class WorkerCalls:
             most_bytes=None,
         )
 
-    def _work(self, header: Header) -> ShardWork:
+    def _executor(self, header: Header) -> LocalShardExecutor:
         facts = header["declaration"]
-        known = self._works.get(facts["uid"])
+        known = self._executors.get(facts["uid"])
         if known is None or known[0] != facts:
             declaration = Declaration.from_json(facts)
-            work = ShardWork(self._store, declaration, self._cache_bytes, self._stage)
-            known = self._works[facts["uid"]] = (facts, work)
+            executor = LocalShardExecutor(self._store, declaration, self._cache_bytes, self._stage)
+            known = self._executors[facts["uid"]] = (facts, executor)
         return known[1]
 
     def _prepare(self, header: Header, parts: Parts) -> Message:
         ranges = (0,) if header["has_packets"] else ()
         shards = shards_of_parts(header, parts)
-        stepped, (chunks,) = self._work(header).prepare(
-            header["handle"], ranges, shards, going_of(header["going"])
+        stepped, (chunks,) = self._executor(header).prepare(
+            header["handle"], ranges, shards, parameters_of(header["parameters"])
         )
         return self._kept(header, stepped, chunks=chunks)
 
@@ -81,58 +85,60 @@ class WorkerCalls:
         ranges = (0,) if header["has_values"] else ()
         shards = shards_of_parts(header, parts)
         keys = dict(zip(shards, header["keys"], strict=True))
-        return self._kept(header, self._work(header).take(header["handle"], ranges, shards, keys))
+        return self._kept(
+            header, self._executor(header).take(header["handle"], ranges, shards, keys)
+        )
 
     def _edit(self, header: Header, parts: Parts) -> Message:
         shards, handle = shards_of_parts(header, parts), header["handle"]
         data = parts[-1] if handle is None else self._handed(handle)
-        edit = self._work(header).edit(header["kind"], Given(data))
-        return self._kept(header, edit.apply(shards, going_of(header["going"])))
+        edit = self._executor(header).edit(header["kind"], SentRows(data))
+        return self._kept(header, edit.apply(shards, parameters_of(header["parameters"])))
 
     def _rows(self, header: Header, _parts: Parts) -> Message:
-        given = Given(self._handed(header["handle"]))
-        return Message({}, (self._work(header).edit(header["kind"], given).rows(),))
+        sent = SentRows(self._handed(header["handle"]))
+        return Message({}, (self._executor(header).edit(header["kind"], sent).rows(),))
 
     def _cuts(self, header: Header, parts: Parts) -> Message:
         ((at, shard),) = shards_of_parts(header, parts).items()
-        going = going_of(header["going"])
-        return Message({"cuts": self._work(header).cuts(shard, at, going, header["rows"])})
+        parameters = parameters_of(header["parameters"])
+        return Message({"cuts": self._executor(header).cuts(shard, at, parameters, header["rows"])})
 
     def _first_ends(self, header: Header, parts: Parts) -> Message:
         shards = shards_of_parts(header, parts)
-        ends = self._work(header).first_ends(shards, going_of(header["going"]))
+        ends = self._executor(header).first_ends(shards, parameters_of(header["parameters"]))
         return Message({"ends": list(ends.items())})
 
     def _close(self, header: Header, parts: Parts) -> Message:
         ((at, shard),) = shards_of_parts(header, parts).items()
-        going = going_of(header["going"])
-        return self._kept(header, {at: self._work(header).close(shard, at, going)})
+        parameters = parameters_of(header["parameters"])
+        return self._kept(header, {at: self._executor(header).close(shard, at, parameters)})
 
     def _merge(self, header: Header, parts: Parts) -> Message:
         ((at, shard),) = shards_of_parts(header, parts).items()
-        going = going_of(header["going"])
-        return self._kept(header, {at: self._work(header).merge(shard, at, going)})
+        parameters = parameters_of(header["parameters"])
+        return self._kept(header, {at: self._executor(header).merge(shard, at, parameters)})
 
     def _horizons(self, header: Header, parts: Parts) -> Message:
         policies, others = (_policies(each) for each in (header["policies"], header["others"]))
         shards = shards_of_parts(header, parts)
-        found = self._work(header).horizons(shards, policies, others, header["now_ms"])
+        found = self._executor(header).horizons(shards, policies, others, header["now_ms"])
         return Message({"horizons": to_numbers(found)})
 
     def _look_up(self, header: Header, parts: Parts) -> Message:
         policy = Policy.from_json(header["policy"])
         shards = shards_of_parts(header, parts)
-        return Message({}, (stream_of(self._work(header).look_up(parts[-1], shards, policy)),))
+        return Message({}, (stream_of(self._executor(header).look_up(parts[-1], shards, policy)),))
 
     def _explain(self, header: Header, parts: Parts) -> Message:
         policies, shards = _policies(header["policies"]), shards_of_parts(header, parts)
-        facts = self._work(header).explain(parts[-1], shards, policies, header["now_ms"])
+        facts = self._executor(header).explain(parts[-1], shards, policies, header["now_ms"])
         return Message({"facts": facts.to_json()})
 
     def _lives(self, header: Header, parts: Parts) -> Message:
         ((at, shard),) = shards_of_parts(header, parts).items()
         policies = _policies(header["policies"])
-        lives, following = self._work(header).lives(shard, at, policies, header["since"])
+        lives, following = self._executor(header).lives(shard, at, policies, header["since"])
         return Message({"next": following}, (stream_of(lives),))
 
     def _value(self, header: Header, _parts: Parts) -> Message:
@@ -166,7 +172,7 @@ class WorkerCalls:
         ((data,),) = self._stage.packets(handle).values()
         return data
 
-    def _kept(self, header: Header, stepped: dict[int, Stepped], **facts: Any) -> Message:
+    def _kept(self, header: Header, stepped: dict[int, StepResult], **facts: Any) -> Message:
         """Write the result of a step before it is returned."""
         values = {key: value for each in stepped.values() for key, value in each.values.items()}
         self._write(values, header.get("gone", ()))
@@ -175,8 +181,8 @@ class WorkerCalls:
     def _write(self, values: Mapping[str, bytes], gone: Iterable[str]) -> None:
         self._store.write({**values, **dict.fromkeys(gone)})
         runs = {run_of(key) for key in gone if is_segment(key)}
-        for _, work in self._works.values():
-            work.forget(dict.fromkeys(runs, 0))
+        for _, executor in self._executors.values():
+            executor.forget(dict.fromkeys(runs, 0))
 
 
 def _policies(facts: Sequence[Header]) -> Policies:

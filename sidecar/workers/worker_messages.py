@@ -7,28 +7,28 @@ from typing import Any
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.retention.policy import Policy, right_policy
 from idlestate.sidecar.core.expired_log import Staged
-from idlestate.sidecar.core.shard_work import Going, Shards, Stepped
+from idlestate.sidecar.core.shard_executor import Shards, StepParameters, StepResult
 from idlestate.sidecar.protocol.message import Message
 
 Header = dict[str, Any]
 
 
-def going_header(going: Going) -> Header:
+def parameters_header(parameters: StepParameters) -> Header:
     """The parameters of a step."""
     return {
-        "policy": going.policy.to_json(),
-        "t_ms": going.t_ms,
-        "version": going.version,
-        "batch_id": going.batch_id,
-        "now_ms": going.now_ms,
-        "right": going.right and going.right.to_json(),
+        "policy": parameters.policy.to_json(),
+        "t_ms": parameters.t_ms,
+        "version": parameters.version,
+        "batch_id": parameters.batch_id,
+        "now_ms": parameters.now_ms,
+        "right": parameters.right and parameters.right.to_json(),
     }
 
 
-def going_of(header: Header) -> Going:
+def parameters_of(header: Header) -> StepParameters:
     """Read it back."""
     policies = {"policy": Policy.from_json(header["policy"]), "right": right_policy(header)}
-    return Going(**header | policies)
+    return StepParameters(**header | policies)
 
 
 def shard_parts(shards: Shards) -> tuple[list[int], list[bytes]]:
@@ -45,7 +45,7 @@ def shards_of_parts(header: Header, parts: Sequence[bytes]) -> dict[int, ShardRe
     }
 
 
-def stepped_message(stepped: Mapping[int, Stepped], **facts: Any) -> Message:
+def stepped_message(stepped: Mapping[int, StepResult], **facts: Any) -> Message:
     """The results for shards."""
     header = {
         "shards": list(stepped),
@@ -56,12 +56,12 @@ def stepped_message(stepped: Mapping[int, Stepped], **facts: Any) -> Message:
     return Message(header, tuple(each.shard.encode() for each in stepped.values()))
 
 
-def stepped_of(message: Message) -> dict[int, Stepped]:
+def stepped_of(message: Message) -> dict[int, StepResult]:
     """Read it back; its values are already in the worker's store."""
     header = message.header
     shards = shards_of_parts(header, message.parts)
     facts = zip(shards.items(), header["expired"], header["made"], strict=True)
     return {
-        at: Stepped(shard, tuple(Staged(**each) for each in expired), made=tuple(made))
+        at: StepResult(shard, tuple(Staged(**each) for each in expired), made=tuple(made))
         for (at, shard), expired, made in facts
     }

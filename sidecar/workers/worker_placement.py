@@ -4,19 +4,19 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from idlestate.sidecar.core.shard_work import Work
+from idlestate.sidecar.core.shard_executor import ShardExecutor
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.retries import PATIENCE_S, patiently
 from idlestate.sidecar.protocol.transfers import Stage
 from idlestate.sidecar.protocol.worker_ranges import range_of, shard_of
-from idlestate.sidecar.workers.remote_shard_work import FarWork, Link
+from idlestate.sidecar.workers.remote_shard_executor import Link, RemoteShardExecutor
 from idlestate.timers.clock import SystemClock
 
 _CALLS_AT_ONCE = 8
 
 
-class FarRanges:
-    """`Works` over links to workers.
+class WorkerPlacement:
+    """`ShardPlacement` over links to workers.
 
     Args:
         links: the links to the workers, by range.
@@ -39,9 +39,9 @@ class FarRanges:
         self._links = links
         self._pool = ThreadPoolExecutor(_CALLS_AT_ONCE * len(links), "idlestate-worker")
 
-    def of(self, declaration: Declaration) -> Work:
-        """See `Works`."""
-        return FarWork(declaration, self._links, self._pool)
+    def of(self, declaration: Declaration) -> ShardExecutor:
+        """See `ShardPlacement`."""
+        return RemoteShardExecutor(declaration, self._links, self._pool)
 
     def keep(self, named: Iterable[tuple[str, int]]) -> None:
         """Have workers remove all values except these; before anything else is done.

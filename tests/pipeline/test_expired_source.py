@@ -15,7 +15,7 @@ from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.client.client import SidecarClient
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.one_way_writes import Write
-from idlestate.sidecar.core.shard_work import Given
+from idlestate.sidecar.core.shard_executor import SentRows
 from idlestate.sidecar.protocol.connection import Connection
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.message import Message
@@ -100,7 +100,7 @@ def test_a_column_of_the_users_may_have_the_name_of_the_number(
     declaration = Declaration.of("runs", spec, TimeDomain.PROCESSING, 1)
     operator = world.host.declare(declaration, policy_processing(RULE))
     rows = stream_of(pa.table({"seq": KEYS}))
-    operator.writes.take(Write("w", "", 0, "1", "add", Given(rows)), world.clock.now_ms())
+    operator.writes.take(Write("w", "", 0, "1", "add", SentRows(rows)), world.clock.now_ms())
     world.clock.advance(RULE.idle_max_ms)
     operator.sweeper.sweep(world.clock.now_ms(), world.clock, 1000)
     reader = ExpiredReader(OPTIONS | {"uid": "runs"}, ["n", "seq"])

@@ -11,7 +11,7 @@ from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.one_way_writes import Write
-from idlestate.sidecar.core.shard_work import Given
+from idlestate.sidecar.core.shard_executor import SentRows
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.transfers import stream_of
 from tests.sidecar.sidecar_world import (
@@ -57,7 +57,7 @@ def add(world: World, seq: int, kind: str = "add", **columns: list[Any]) -> None
     types = {name: COLUMNS[name] for name in columns}
     rows = pa.table({name: pa.array(each, types[name]) for name, each in columns.items()})
     session = world.claim("w", "w")
-    write = Write("w", session, seq, uuid4().hex, kind, Given(stream_of(rows)))
+    write = Write("w", session, seq, uuid4().hex, kind, SentRows(stream_of(rows)))
     world.operator.writes.take(write, world.clock.now_ms())
 
 
@@ -68,6 +68,6 @@ def lives(world: World) -> dict[str, tuple[Any, ...]]:
     return {
         row["k"]: tuple(row[name] for name in names)
         for at, shard in enumerate(state.shards)
-        for part in lives_in_parts(state.work, shard, at, state.record.policy)
+        for part in lives_in_parts(state.executor, shard, at, state.record.policy)
         for row in part.to_pylist()
     }

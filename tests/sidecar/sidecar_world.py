@@ -24,11 +24,12 @@ from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.core.attempt import Attempt, Prepared
-from idlestate.sidecar.core.local_placement import OneRange, Works
+from idlestate.sidecar.core.local_placement import LocalPlacement
 from idlestate.sidecar.core.one_way_writes import Write
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operators import Host
-from idlestate.sidecar.core.shard_work import Given, Work
+from idlestate.sidecar.core.shard_executor import SentRows, ShardExecutor
+from idlestate.sidecar.core.shard_placement import ShardPlacement
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import BusyError
 from idlestate.sidecar.protocol.message import Message
@@ -38,7 +39,7 @@ from idlestate.sidecar.stores.heap_store import HeapStore
 from idlestate.sidecar.stores.rocksdb_store import RocksDBStore
 from idlestate.sidecar.stores.store import Store
 from idlestate.sidecar.workers.worker_calls import WRITING, WorkerCalls
-from idlestate.sidecar.workers.worker_placement import FarRanges
+from idlestate.sidecar.workers.worker_placement import WorkerPlacement
 from idlestate.timers.clock import FakeClock
 from tests.backends.law_runner import plain_rows, policy_of
 from tests.compare import assert_rows, assert_states
@@ -123,14 +124,14 @@ class World:
     def open(self) -> None:
         self.store = STORES[self.kind](self.folder)
         self.workers: list[NearWorker] = []
-        self.works: Works = OneRange(self.store, self.clock)
+        self.placement: ShardPlacement = LocalPlacement(self.store, self.clock)
         if self.ranges > 1:
             places = [self.folder.with_name(f"worker-{at}") for at in range(self.ranges)]
             self.workers = [NearWorker(self.kind, place, self.clock) for place in places]
             names = [f".{at}" for at in range(self.ranges)]
-            self.works = FarRanges(self.workers, names, lambda: None, lambda: 0)
+            self.placement = WorkerPlacement(self.workers, names, lambda: None, lambda: 0)
         reached_ms = lambda _, batch_id: 0 if batch_id in self.commits else None  # noqa: E731
-        self.host = host = Host(self.store, self.clock, reached_ms, self.works)
+        self.host = host = Host(self.store, self.clock, reached_ms, self.placement)
         host.declare(self.declaration, policy_processing(self.rule))
         self.operator = host[UID]
 
@@ -150,8 +151,8 @@ class World:
 
     def stages(self) -> list[Stage]:
         """Where clients hand over what is for a range."""
-        if self.works.stage is not None:
-            return [self.works.stage]
+        if self.placement.stage is not None:
+            return [self.placement.stage]
         return [worker.stage for worker in self.workers]
 
     # ---- the query
@@ -263,7 +264,7 @@ class World:
     ) -> bool:
         """A write in a session."""
         of_keys = kind in ("touch", "read", "remove")
-        given = Given(rows_of(pairs, of_keys=of_keys))
+        given = SentRows(rows_of(pairs, of_keys=of_keys))
         write = Write(writer, session, seq, write_id or uuid4().hex, kind, given)
         return self.operator.writes.take(write, self.clock.now_ms())
 
@@ -282,7 +283,7 @@ class World:
         found = []
         state = self.operator.state
         for at, shard in enumerate(state.shards):
-            for part in lives_in_parts(state.work, shard, at, state.record.policy):
+            for part in lives_in_parts(state.executor, shard, at, state.record.policy):
                 found += plain_rows(SPEC, part)
         return found
 
@@ -304,11 +305,13 @@ class World:
         return copy.deepcopy(self.reference)
 
 
-def lives_in_parts(work: Work, shard: ShardRecord, at: int, policy: Policy) -> Iterator[pa.Table]:
+def lives_in_parts(
+    executor: ShardExecutor, shard: ShardRecord, at: int, policy: Policy
+) -> Iterator[pa.Table]:
     """All lives of a shard that does not change."""
     since: int | None = LOWEST_HASH
     while since is not None:
-        lives, since = work.lives(shard, at, (policy, policy), since)
+        lives, since = executor.lives(shard, at, (policy, policy), since)
         yield lives
 
 

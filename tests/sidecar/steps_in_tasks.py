@@ -15,12 +15,13 @@ from idlestate.retention.policy import Policy
 from idlestate.retention.policy_version import PolicyVersion
 from idlestate.sidecar.client.step_in_task import StepOnSidecarState
 from idlestate.sidecar.core.data_calls import Calls
-from idlestate.sidecar.core.local_placement import OneRange, Works
+from idlestate.sidecar.core.local_placement import LocalPlacement
 from idlestate.sidecar.core.operators import Host
+from idlestate.sidecar.core.shard_placement import ShardPlacement
 from idlestate.sidecar.protocol.call_table import CallTable, stage_calls
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.message import Message
-from idlestate.sidecar.workers.worker_placement import FarRanges
+from idlestate.sidecar.workers.worker_placement import WorkerPlacement
 from idlestate.timers.clock import FakeClock
 from idlestate.timers.steady_clock import SteadyClock
 from tests.sidecar.sidecar_world import STORES, NearWorker
@@ -59,13 +60,13 @@ class Sidecar:
     def open(self) -> None:
         self.store = STORES[self.kind](self.folder)
         self.workers: list[NearWorker] = []
-        self.works: Works = OneRange(self.store, self.clock)
+        self.placement: ShardPlacement = LocalPlacement(self.store, self.clock)
         if self.spread:
             self.workers = [
                 NearWorker(self.kind, self.folder.with_name(f"{at}"), self.clock) for at in range(2)
             ]
-            self.works = FarRanges(self.workers, [".0", ".1"], lambda: None, lambda: 0)
-        self.host = Host(self.store, self.clock, self.reached_ms, self.works)
+            self.placement = WorkerPlacement(self.workers, [".0", ".1"], lambda: None, lambda: 0)
+        self.host = Host(self.store, self.clock, self.reached_ms, self.placement)
         self.wire = Wire(Calls(self.host, SteadyClock(self.clock)).table)
 
     def close(self) -> None:

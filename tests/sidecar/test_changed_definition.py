@@ -54,8 +54,8 @@ def test_state_goes_on_with_other_aggregates_and_so_it_does_after_a_crash(world:
     assert lives(world) == after
     for at, shard in enumerate(world.operator.state.shards):
         if shard.runs:
-            work, record = world.operator.state.work, world.operator.record
-            world.operator.sweeper._step(work, record, at, shard, None)
+            executor, record = world.operator.state.executor, world.operator.record
+            world.operator.sweeper._step(executor, record, at, shard, None)
     assert lives(world) == after
 
 
@@ -185,23 +185,23 @@ def test_a_write_that_was_looked_at_by_the_definition_before_is_looked_at_again(
     world.host.declare(declaration(TEXTS | {"one": "count"}, {}), POLICY)
     add(world, 0, k=["a"], v=[5])
     state, texts = world.operator.state, TEXTS | {"one": "count", "two": "count"}
-    work = state.work
+    executor = state.executor
 
     class Slow:
         """Has the definition changed, and another write taken, while it looks at one."""
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(work, name)
+            return getattr(executor, name)
 
         def edit(self, *given: Any) -> Any:
-            found = work.edit(*given)
-            state.work = work
+            found = executor.edit(*given)
+            state.executor = executor
             world.host.declare(declaration(texts, {}), POLICY)
             other = Write("x", world.claim("x", "x"), 0, "id", "add", given[1])
             world.operator.writes.take(other, world.clock.now_ms())
             return found
 
     slow: Any = Slow()
-    state.work = slow
+    state.executor = slow
     add(world, 1, k=["a"], v=[6])
     assert lives(world) == {"a": (3, 17, 6, 3, 2)}

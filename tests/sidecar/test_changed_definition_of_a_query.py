@@ -14,7 +14,7 @@ from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.shard_ranges import shard_bounds
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.sidecar.core.operator_record import Owner
-from idlestate.sidecar.core.shard_work import Stepped
+from idlestate.sidecar.core.shard_executor import StepResult
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 from idlestate.sidecar.protocol.worker_ranges import range_of
@@ -196,16 +196,16 @@ def test_a_sweep_under_a_change_that_is_taken_back_meanwhile_starts_again(
     """Its expire rows lack what the change had dropped."""
     first = owned.operator.record.declaration
     restart(owned, declaration(), "run-1")
-    work = owned.operator.state.work
-    close = work.close
+    executor = owned.operator.state.executor
+    close = executor.close
 
-    def close_late(*given: Any) -> Stepped:
+    def close_late(*given: Any) -> StepResult:
         closed = close(*given)
-        if owned.operator.state.work is work:
+        if owned.operator.state.executor is executor:
             restart(owned, first, "run-2")
         return closed
 
-    monkeypatch.setattr(work, "close", close_late)
+    monkeypatch.setattr(executor, "close", close_late)
     owned.clock.advance(RULE.idle_max_ms)
     owned.sweep()
     found = owned.operator.expired(0, None, 100)

@@ -20,7 +20,7 @@ from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.one_way_writes import Write
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operator_record import OperatorRecord
-from idlestate.sidecar.core.shard_work import Given
+from idlestate.sidecar.core.shard_executor import SentRows
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 from idlestate.sidecar.protocol.transfers import stream_of
@@ -88,7 +88,7 @@ def test_a_write_whose_average_fits_no_decimal_is_refused_and_stops_no_query(
     kind = pa.decimal128(38, 0)
     operator = declared(world, {"k": pa.string()}, {"a": "avg(v)"}, {"v": kind})
     rows = pa.table({"k": ["a"], "v": pa.array([Decimal(10**38 - 1)], kind)})
-    write = Write("w", "", 0, "1", "add", Given(stream_of(rows)))
+    write = Write("w", "", 0, "1", "add", SentRows(stream_of(rows)))
     with pytest.raises(DoesNotFitError, match=r"avg\(v\) does not fit"):
         operator.writes.take(write, world.clock.now_ms())
     operator.batches.begin("query-1", "run-0", "somewhere")
@@ -104,7 +104,7 @@ def test_a_write_whose_sum_leaves_128_bits_is_refused(world: World) -> None:
     operator = declared(world, {"k": pa.string()}, {"a": "sum(v)"}, {"v": kind})
     rows = pa.table({"k": ["a"] * 3, "v": pa.array([Decimal(9 * 10**37)] * 3, kind)})
     with pytest.raises(DoesNotFitError, match=r"sum\(v\) does not fit"):
-        operator.writes.take(Write("w", "", 0, "1", "add", Given(stream_of(rows))), 0)
+        operator.writes.take(Write("w", "", 0, "1", "add", SentRows(stream_of(rows))), 0)
     assert operator.sizes().live_keys == 0
 
 
@@ -132,7 +132,7 @@ def test_an_accumulator_of_the_user_is_kept_over_a_restart(world: World) -> None
     operator = declared(world, {"k": pa.string()}, {"a": reference}, {"v": pa.int64()})
     for seq in range(2):
         rows = pa.table({"k": ["x", "x", "y"], "v": [1, None, 5]})
-        operator.writes.take(Write("w", "", seq, "1", "add", Given(stream_of(rows))), 0)
+        operator.writes.take(Write("w", "", seq, "1", "add", SentRows(stream_of(rows))), 0)
         world.crash()
         operator = world.host["other"]
     parts = [operator.lives(shard, 0, LOWEST_HASH)[0] for shard in range(SHARDS)]

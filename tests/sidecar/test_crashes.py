@@ -189,7 +189,7 @@ def test_what_no_record_names_is_given_back(tmp_path: Path) -> None:
     for worker in world.workers:
         worker.store.write({"s/counts/00000/nobody/000000": b"x", "x/counts/00001/nobody": b"x"})
     before, named = outcome(world), dict(world.host.named_values())
-    world.works.keep(named.items())  # type: ignore[union-attr]
+    world.placement.keep(named.items())  # type: ignore[union-attr]
     kept = [key for worker in world.workers for key, _ in worker.store.scan("")]
     assert sorted(kept) == sorted(named)
     world.crash()
@@ -206,7 +206,7 @@ def test_workers_keep_what_is_named_however_much_it_is(
     named = list(world.host.named_values())
     monkeypatch.setattr(message, "MAX_HEADER_BYTES", 1500)
     some = [(f"x/counts/{at % 4:05}/{at}", 4) for at in range(100)]
-    world.works.keep([*named, *some])  # type: ignore[attr-defined]
+    world.placement.keep([*named, *some])  # type: ignore[attr-defined]
     assert {row["key"][0] for row in world.lives()} == set(KEYS)
-    world.works.keep([])  # type: ignore[attr-defined]
+    world.placement.keep([])  # type: ignore[attr-defined]
     assert [key for each in world.workers for key, _ in each.store.scan("")] == []

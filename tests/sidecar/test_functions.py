@@ -94,7 +94,7 @@ def test_a_function_gives_the_rows_of_sparks_own_store(kind: str, examples: int)
             assert [*map(Counter, found)] == [*map(Counter, expected)]
             state = sidecar.host[UID].state
             (shard,) = state.shards
-            lives, _ = state.work.lives(shard, 0, (policy, policy), -(2**63))
+            lives, _ = state.executor.lives(shard, 0, (policy, policy), -(2**63))
             assert lives.to_pylist() == plain.lives()
             assert shard.tally == plain._record.tally
 
@@ -157,11 +157,11 @@ def test_values_shards_and_batches_that_are_not_the_tasks_own_are_refused(tmp_pa
             tested.batch([])
         operator = sidecar.host[UID]
         shards = {0: replace(operator.state.shards[0])}
-        stage = sidecar.works.stage
+        stage = sidecar.placement.stage
         assert stage is not None
         stage.add("handle", (0, 0, 0), b"value", is_first=True)
         with pytest.raises(DoesNotFitError, match="values of other keys were sent"):
-            operator.state.work.take("handle", [0], shards, {0: ["s/other/00000/run/000000"]})
+            operator.state.executor.take("handle", [0], shards, {0: ["s/other/00000/run/000000"]})
         attempt = Attempt(
             query_id="query", run_id="run", execution_id="execution", batch_id=9, attempt=9,
             partition=0, partitions=1, shards=(0,), time_ms=0, watermark_ms=0, policy=Policy(),

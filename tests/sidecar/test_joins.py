@@ -32,7 +32,7 @@ from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.backends.shards.stream_join import JoinWork
 from idlestate.retention.policy import Policies, TimeDomain
 from idlestate.retention.policy_version import PolicyVersion
-from idlestate.sidecar.core import local_shard_work
+from idlestate.sidecar.core import local_shard_executor
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DoesNotFitError
@@ -105,7 +105,7 @@ def test_a_join_gives_the_rows_of_sparks_own_store(kind: str, examples: int) -> 
             pytest.MonkeyPatch.context() as patch,
             closing(Sidecar(kind, Path(folder) / "state", Policy(), dies=any(case.restarts))) as at,
         ):
-            patch.setattr(local_shard_work, "CHUNK_BYTES", 64)
+            patch.setattr(local_shard_executor, "CHUNK_BYTES", 64)
             query = Query(at, case.how, case.between)
             table = ShardTable.empty(query.spec)
             for batch_id, batch in enumerate(case.batches):

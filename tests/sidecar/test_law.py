@@ -19,7 +19,7 @@ from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.sidecar.core.attempt import Attempt
-from idlestate.sidecar.core.local_placement import OneRange
+from idlestate.sidecar.core.local_placement import LocalPlacement
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.timers.clock import FakeClock
@@ -64,8 +64,8 @@ class Sidecar:
 
     def start(self) -> None:
         self.store = STORES[self.kind](self.folder)
-        self.works = OneRange(self.store, self.clock)
-        self.host = Host(self.store, self.clock, lambda *_: self.reached_ms, self.works)
+        self.placement = LocalPlacement(self.store, self.clock)
+        self.host = Host(self.store, self.clock, lambda *_: self.reached_ms, self.placement)
         declaration = Declaration.of(UID, self.spec, self.time, self.case.shards)
         self.operator = self.host.declare(declaration, self.policy(0))
 
@@ -94,7 +94,7 @@ class Sidecar:
                 policy=self.policy(batch_id),
             )
             self.operator.batches.open(attempt)
-            handle, stage = f"{next(self.handles)}", self.works.stage
+            handle, stage = f"{next(self.handles)}", self.placement.stage
             stage.add(handle, (at, 0, 0), encode_packet(part), is_first=True)
             (chunks,) = self.operator.batches.prepare(attempt, handle, [0], {}).chunks
             for chunk in range(chunks):
@@ -118,7 +118,7 @@ class Sidecar:
         return [
             row
             for at, shard in enumerate(state.shards)
-            for part in lives_in_parts(state.work, shard, at, policy)
+            for part in lives_in_parts(state.executor, shard, at, policy)
             for row in plain_rows(self.spec, part)
         ]
 

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from idlestate.sidecar.core import local_shard_work
+from idlestate.sidecar.core import local_shard_executor
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.protocol.message import Message
 from idlestate.timers.steady_clock import SteadyClock
@@ -19,7 +19,7 @@ Found = dict[str, Any]
 
 @pytest.fixture
 def chunk_bytes(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(local_shard_work, "CHUNK_BYTES", 2000)
+    monkeypatch.setattr(local_shard_executor, "CHUNK_BYTES", 2000)
     return 2000
 
 
@@ -60,7 +60,7 @@ def test_parts_are_together_what_one_message_has(
     assert len(whole) == SHARDS
     assert 100 < len(rows(whole)) < len(MANY)
     for chunk_bytes in (1, 100, 2000):
-        monkeypatch.setattr(local_shard_work, "CHUNK_BYTES", chunk_bytes)
+        monkeypatch.setattr(local_shard_executor, "CHUNK_BYTES", chunk_bytes)
         some = parts(world)
         assert len(some) > 2 * SHARDS
         assert rows(some) == rows(whole)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from idlestate.retention.policy import TimeDomain
-from idlestate.sidecar.core.shard_work import Stepped
+from idlestate.sidecar.core.shard_executor import StepResult
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, SidecarError
 from tests.reference import Rule
@@ -43,22 +43,22 @@ def test_who_was_waiting_for_a_dropped_operator_brings_nothing_back(world: World
     world.write("w", 0, "add", [(key, 1) for key in KEYS])
     world.clock.advance(RULE.idle_max_ms)
     state = world.operator.state
-    work = state.work
+    executor = state.executor
 
     class Slow:
         """Has the operator dropped while a sweep is at work."""
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(work, name)
+            return getattr(executor, name)
 
-        def close(self, *step: Any) -> Stepped:
-            found = work.close(*step)
-            state.work = work
+        def close(self, *step: Any) -> StepResult:
+            found = executor.close(*step)
+            state.executor = executor
             world.host.drop(UID)
             return found
 
     slow: Any = Slow()
-    state.work = slow
+    state.executor = slow
     with pytest.raises(DoesNotFitError, match="was dropped"):
         world.sweep()
     with pytest.raises(SidecarError):

@@ -106,7 +106,7 @@ def test_while_a_sweep_hangs_the_figure_rises(
     """It holds the operator's lock, as where its write hangs; and then no table answers either."""
     monkeypatch.setattr(sweep_lag, "PATIENCE_S", 0.05)
     state, hangs, go_on = world.operator.state, threading.Event(), threading.Event()
-    save, first_ends = state.save, state.work.first_ends
+    save, first_ends = state.save, state.executor.first_ends
 
     def wait(*_: Any) -> Any:
         hangs.set()
@@ -123,14 +123,14 @@ def test_while_a_sweep_hangs_the_figure_rises(
         assert hangs.wait(PATIENCE_S)
         world.clock.advance(20)
         assert lag_ms(world, asked) == 20
-        monkeypatch.setattr(state.work, "first_ends", wait)
+        monkeypatch.setattr(state.executor, "first_ends", wait)
         assert lag_ms(world, of(world)) == 20
         world.clock.advance(500)
         assert lag_ms(world, asked) == 520
     finally:
         go_on.set()
         sweep.join()
-    monkeypatch.setattr(state.work, "first_ends", first_ends)
+    monkeypatch.setattr(state.executor, "first_ends", first_ends)
     assert lag_ms(world, asked) == 0
 
 

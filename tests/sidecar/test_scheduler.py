@@ -99,14 +99,14 @@ def test_what_stands_in_a_jobs_way_is_told_once_in_a_line_until_the_job_gets_on(
     ways: Iterator[str] = iter(["full"] * 3 + [""] + ["full"] * 2 + ["gone"] * 2)
     over = threading.Event()
 
-    def work() -> None:
+    def executor() -> None:
         way = next(ways, None)
         if way is None:
             over.set()
         elif way:
             raise SidecarError(f"the disk is {way}")
 
-    scheduler.add("job", 5, work)
+    scheduler.add("job", 5, executor)
     scheduler.start()
     assert over.wait(PATIENCE_S)
     scheduler.stop()

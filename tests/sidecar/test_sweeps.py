@@ -141,8 +141,8 @@ def test_look_ups_and_sweeps_go_on_while_runs_are_merged(world: World) -> None:
 def test_a_look_is_judged_at_the_time_of_what_it_saw(world: World) -> None:
     """What it saw would have ended by now; the life that it saw goes on."""
     world.write("w", 0, "add", [("a", 1)])
-    now_ms, work = world.clock.now_ms(), world.operator.state.work
-    look_up = work.look_up
+    now_ms, executor = world.clock.now_ms(), world.operator.state.executor
+    look_up = executor.look_up
 
     def slow(*args: Any) -> Any:
         found = look_up(*args)
@@ -151,21 +151,21 @@ def test_a_look_is_judged_at_the_time_of_what_it_saw(world: World) -> None:
             world.write("w", seq, "add", [(key, 1)])
         return found
 
-    work.look_up = slow  # type: ignore[method-assign]
+    executor.look_up = slow  # type: ignore[method-assign]
     assert len(world.operator.look_up(rows_of([("a", 0)]), now_ms)[0]) == 1
 
 
 def test_a_look_that_is_begun_anew_says_of_which_batch_it_tells(world: World) -> None:
     planned = batch(world, 0, "a")
     world.run(planned)
-    work, look_up = world.operator.state.work, world.operator.state.work.look_up
+    executor, look_up = world.operator.state.executor, world.operator.state.executor.look_up
 
     def merged_away(*_: Any) -> Any:
-        work.look_up = look_up  # type: ignore[method-assign]
+        executor.look_up = look_up  # type: ignore[method-assign]
         world.settle(planned)
         raise DamagedError("its runs are gone")
 
-    work.look_up = merged_away  # type: ignore[method-assign]
+    executor.look_up = merged_away  # type: ignore[method-assign]
     lives, batch_id = world.operator.look_up(rows_of([("a", 0)]), world.clock.now_ms())
     assert (len(lives), batch_id) == (1, 0)
 
@@ -190,15 +190,15 @@ def test_a_sweep_gets_on_though_writes_never_pause(world: World) -> None:
     """Every step's shard is written to while it computes."""
     world.write("w", 0, "add", [(key, 1) for key in KEYS])
     world.clock.advance(RULE.idle_max_ms)
-    sweeper, work = world.operator.sweeper, world.operator.state.work
-    close, seq = work.close, iter(range(1, 1000))
+    sweeper, executor = world.operator.sweeper, world.operator.state.executor
+    close, seq = executor.close, iter(range(1, 1000))
 
     def disturbed(*args: Any) -> Any:
         if not sweeper._in_vain:
             world.write("w", next(seq), "add", [(f"other-{number}", 1) for number in range(20)])
         return close(*args)
 
-    work.close = disturbed  # type: ignore[method-assign]
+    executor.close = disturbed  # type: ignore[method-assign]
     for _ in range(20):
         sweeper.sweep(world.clock.now_ms(), world.clock, 0)
     assert len(world.expired()) == len(KEYS)

@@ -12,8 +12,8 @@ from idlestate.backends.runs.run import Run
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.retention.policy import FOREVER_MS, Policy
+from idlestate.sidecar.core.shard_executor import SentRows, StepParameters
 from idlestate.sidecar.core.shard_tables import ShardTables
-from idlestate.sidecar.core.shard_work import Given, Going
 from idlestate.sidecar.stores.heap_store import HeapStore
 from tests.sidecar.sidecar_world import KEYS, SPEC, UID, World, rows_of
 
@@ -60,11 +60,11 @@ def test_what_was_made_in_vain_is_not_kept(tmp_path: Path) -> None:
     state = world.operator.state
     before = in_memory()
     record = state.record
-    going = Going(record.policy, 0, record.version + 1, record.committed)
-    edit = state.work.edit("add", Given(rows_of([(key, 1) for key in KEYS])))
-    stepped = edit.apply(dict(enumerate(state.shards)), going)
+    parameters = StepParameters(record.policy, 0, record.version + 1, record.committed)
+    edit = state.executor.edit("add", SentRows(rows_of([(key, 1) for key in KEYS])))
+    stepped = edit.apply(dict(enumerate(state.shards)), parameters)
     assert in_memory() > before
-    state.work.discard(stepped.values())
+    state.executor.discard(stepped.values())
     assert in_memory() == before
     world.close()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from idlestate.sidecar.protocol.errors import BusyError
 from idlestate.sidecar.protocol.message import Message
-from idlestate.sidecar.workers.worker_placement import FarRanges
+from idlestate.sidecar.workers.worker_placement import WorkerPlacement
 
 
 class Link:
@@ -29,7 +29,7 @@ class Link:
 
 def test_a_worker_that_dies_when_its_sidecar_has_just_started_is_waited_for() -> None:
     links = [Link(), Link()]
-    with closing(FarRanges(links, [".0", ".1"], lambda: None, lambda: 0)) as ranges:
+    with closing(WorkerPlacement(links, [".0", ".1"], lambda: None, lambda: 0)) as ranges:
         ranges.keep([("s/carts/00000/a/000000", 2), ("s/carts/00001/b/000000", 2)])
     assert [link.kept for link in links] == [
         [b"s/carts/00000/a/000000"],

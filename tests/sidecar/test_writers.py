@@ -95,13 +95,13 @@ def test_a_write_under_way_when_its_name_is_claimed_counts_before_that_or_never(
     world: World,
 ) -> None:
     old = world.claim("till", "old")
-    edit = world.operator.state.work.edit
+    edit = world.operator.state.executor.edit
 
     def slow(*args: object) -> object:
         world.claim("till", "new")
         return edit(*args)  # type: ignore[arg-type]
 
-    world.operator.state.work.edit = slow  # type: ignore[assignment,method-assign]
+    world.operator.state.executor.edit = slow  # type: ignore[assignment,method-assign]
     with pytest.raises(WriterFencedError):
         world.send("till", old, 0, "add", [("a", 1)])
     assert counts(world) == {}
@@ -114,7 +114,7 @@ def test_of_clients_that_fight_for_a_name_every_acknowledged_write_counts_once(
     acknowledged: list[str] = []
     failed: list[BaseException] = []
 
-    def work(number: int) -> None:
+    def executor(number: int) -> None:
         draw = random.Random(number)
         writes = world.operator.writes
         for turn in range(12):
@@ -129,7 +129,7 @@ def test_of_clients_that_fight_for_a_name_every_acknowledged_write_counts_once(
                 except WriterFencedError:
                     break
 
-    threads = [Thread(target=work, args=(number,)) for number in range(3)]
+    threads = [Thread(target=executor, args=(number,)) for number in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

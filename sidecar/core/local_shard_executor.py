@@ -1,4 +1,4 @@
-"""Work on shards whose runs this process keeps."""
+"""Executes steps on shards whose runs this process keeps."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -27,8 +27,8 @@ from idlestate.backends.shards.sums import SumOverflowError
 from idlestate.retention.policy import Policies, Policy, TimeDomain
 from idlestate.sidecar.core.expired_log import stage_rows
 from idlestate.sidecar.core.segment_keys import is_segment, run_of, segment_key
+from idlestate.sidecar.core.shard_executor import Edit, SentRows, Shards, StepParameters, StepResult
 from idlestate.sidecar.core.shard_tables import ShardTables
-from idlestate.sidecar.core.shard_work import Edit, Given, Going, Shards, Stepped
 from idlestate.sidecar.core.table_edits import edit_steps, edited
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, GoneError
@@ -43,8 +43,8 @@ _CLOSE = MergePolicy(dense=1e9, space=1e9)
 """For sweeps, and for steps on shards that they emptied: compaction removes dead rows later."""
 
 
-class ShardWork:
-    """`Work` in this process.
+class LocalShardExecutor:
+    """`ShardExecutor` in this process.
 
     Args:
         store: the store of the runs.
@@ -66,21 +66,21 @@ class ShardWork:
         self.tables = ShardTables(store, self._uid, self._spec, cache_bytes)
 
     def prepare(
-        self, handle: str, ranges: Sequence[int], shards: Shards, going: Going
-    ) -> tuple[dict[int, Stepped], tuple[int, ...]]:
-        """See `Work`; there is only one range."""
+        self, handle: str, ranges: Sequence[int], shards: Shards, parameters: StepParameters
+    ) -> tuple[dict[int, StepResult], tuple[int, ...]]:
+        """See `ShardExecutor`; there is only one range."""
         packets = self._stage.packets(handle) if ranges else {}
-        stepped: dict[int, Stepped] = {}
+        stepped: dict[int, StepResult] = {}
         updates = [self._nothing]
         try:
             merges = _merges(shards)
-            at_ms = None if self._is_event_time else going.t_ms
+            at_ms = None if self._is_event_time else parameters.t_ms
             for at, shard in shards.items():
                 steps = steps_of(self._spec, packets.get(at, ()), at_ms)
                 merge = replace(merges[at], stagger=stagger(at))
                 shows = showing(self._spec, shard.shown_ms, shard.newest_ms)
                 stepped[at], rows = self._step(
-                    shard, at, steps, going, going.t_ms, merge, showing=shows
+                    shard, at, steps, parameters, parameters.t_ms, merge, showing=shows
                 )
                 updates.append(rows)
         except (PacketError, SumOverflowError) as error:
@@ -97,8 +97,8 @@ class ShardWork:
         ranges: Sequence[int],
         shards: Shards,
         keys: Mapping[int, Sequence[str]],
-    ) -> dict[int, Stepped]:
-        """See `Work`; there is only one range."""
+    ) -> dict[int, StepResult]:
+        """See `ShardExecutor`; there is only one range."""
         sent = self._stage.packets(handle) if ranges else {}
         taken = {}
         for at, shard in shards.items():
@@ -106,56 +106,58 @@ class ShardWork:
             prefix = segment_key(self._uid, at, "", 0).rpartition("/")[0]
             if len(named) != len(values) or not all(key.startswith(prefix) for key in named):
                 raise DoesNotFitError(f"operator {self._uid!r}: values of other keys were sent")
-            taken[at] = Stepped(shard, (), dict(zip(named, values, strict=True)))
+            taken[at] = StepResult(shard, (), dict(zip(named, values, strict=True)))
         self._stage.close(handle)
         return taken
 
-    def edit(self, kind: str, given: Given) -> Edit:
-        """See `Work`."""
-        if given.handle is not None:
+    def edit(self, kind: str, sent: SentRows) -> Edit:
+        """See `ShardExecutor`."""
+        if sent.handle is not None:
             raise GoneError("this sidecar has one range now: send the rows themselves")
-        rows = read_rows(self._uid, given.data)
+        rows = read_rows(self._uid, sent.data)
         return _Edit(kind, fit_write(self._declaration, self._spec, kind, rows), self._edited)
 
-    def cuts(self, shard: ShardRecord, at: int, going: Going, rows: int) -> list[int]:
-        """See `Work`."""
+    def cuts(self, shard: ShardRecord, at: int, parameters: StepParameters, rows: int) -> list[int]:
+        """See `ShardExecutor`."""
         current = self.tables.table(shard, at).current
-        due = current.due(going.policy, going.t_ms, np.zeros(0, dtype=np.int64))
-        ends_ms = np.sort(lives_of(current, due).ends(going.policy).deadline_ms)
-        return [*dict.fromkeys(ends_ms[rows:-1:rows].tolist()), going.t_ms]
+        due = current.due(parameters.policy, parameters.t_ms, np.zeros(0, dtype=np.int64))
+        ends_ms = np.sort(lives_of(current, due).ends(parameters.policy).deadline_ms)
+        return [*dict.fromkeys(ends_ms[rows:-1:rows].tolist()), parameters.t_ms]
 
-    def first_ends(self, shards: Shards, going: Going) -> dict[int, int]:
-        """See `Work`."""
+    def first_ends(self, shards: Shards, parameters: StepParameters) -> dict[int, int]:
+        """See `ShardExecutor`."""
         found = {}
         for at, shard in shards.items():
             tables = self.tables.table(shard, at).tables
-            lives = self._spec.open_lives(going.of_sides)
-            ends_ms = [first_end_ms(tables[name], each, going.t_ms) for name, each in lives.items()]
+            lives = self._spec.open_lives(parameters.of_sides)
+            ends_ms = [
+                first_end_ms(tables[name], each, parameters.t_ms) for name, each in lives.items()
+            ]
             first_ms = min((each for each in ends_ms if each is not None), default=None)
             if first_ms is not None:
                 found[at] = first_ms
         return found
 
-    def close(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
-        """See `Work`."""
+    def close(self, shard: ShardRecord, at: int, parameters: StepParameters) -> StepResult:
+        """See `ShardExecutor`."""
         steps = Steps.empty(self._spec)
-        return self._step(shard, at, steps, going, going.t_ms, _CLOSE)[0]
+        return self._step(shard, at, steps, parameters, parameters.t_ms, _CLOSE)[0]
 
-    def merge(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
-        """See `Work`."""
-        return self._step(shard, at, Steps.empty(self._spec), going, None, _MERGE)[0]
+    def merge(self, shard: ShardRecord, at: int, parameters: StepParameters) -> StepResult:
+        """See `ShardExecutor`."""
+        return self._step(shard, at, Steps.empty(self._spec), parameters, None, _MERGE)[0]
 
     def horizons(
         self, shards: Shards, policies: Policies, others: Policies, now_ms: int
     ) -> tuple[Horizon, ...]:
-        """See `Work`."""
+        """See `ShardExecutor`."""
         return added_up(
             horizons_of(self.tables.table(shard, at), shard, policies, others, now_ms)
             for at, shard in shards.items()
         )
 
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
-        """See `Work`."""
+        """See `ShardExecutor`."""
         spec = self._spec
         wanted = fit_rows(self._uid, read_rows(self._uid, keys), dict(spec.keys))
         columns = [wanted.column(name).combine_chunks() for name in spec.key_names]
@@ -175,7 +177,7 @@ class ShardWork:
         return pa.concat_tables(found)
 
     def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyFacts:
-        """See `Work`."""
+        """See `ShardExecutor`."""
         rows = fit_rows(self._uid, read_rows(self._uid, key), dict(self._spec.keys))
         if len(rows) != 1:
             raise DoesNotFitError(f"operator {self._uid!r}: ask for one key, not {len(rows)}")
@@ -190,7 +192,7 @@ class ShardWork:
     def lives(
         self, shard: ShardRecord, at: int, policies: Policies, since: int
     ) -> tuple[pa.Table, int | None]:
-        """See `Work`."""
+        """See `ShardExecutor`."""
         table, stored = self.tables.table(shard, at), [shard.table(name) for name in LIVES]
         rows, size = sum(each.rows for each in stored), sum(each.bytes for each in stored)
         most_rows = max(1, CHUNK_BYTES * rows // max(1, size))
@@ -201,40 +203,40 @@ class ShardWork:
         return lives, following
 
     def value(self, key: str) -> bytes | None:
-        """See `Work`."""
+        """See `ShardExecutor`."""
         return self._store.get(key)
 
     def forget(self, runs: Mapping[str, int]) -> None:
-        """See `Work`."""
+        """See `ShardExecutor`."""
         self.tables.forget(runs)
 
     def elsewhere(self, keys: Iterable[str]) -> Set[str]:  # noqa: ARG002
-        """See `Work`; all values are in the one store."""
+        """See `ShardExecutor`; all values are in the one store."""
         return frozenset()
 
     def remove(self, keys: Iterable[str]) -> None:
-        """See `Work`; they were removed with the record that named them."""
+        """See `ShardExecutor`; they were removed with the record that named them."""
 
-    def discard(self, stepped: Iterable[Stepped]) -> None:
-        """See `Work`; nothing was written."""
+    def discard(self, stepped: Iterable[StepResult]) -> None:
+        """See `ShardExecutor`; nothing was written."""
         self.tables.forget(
             run_of(key) for each in stepped for key in each.values if is_segment(key)
         )
 
     def _edited(
-        self, kind: str, rows: pa.Table, shards: Shards, going: Going
-    ) -> dict[int, Stepped]:
+        self, kind: str, rows: pa.Table, shards: Shards, parameters: StepParameters
+    ) -> dict[int, StepResult]:
         columns = {name: rows.column(name).combine_chunks() for name in rows.column_names}
         keys = [columns[name] for name in self._spec.key_names]
         try:
-            steps = edit_steps(self._spec, kind, keys, columns, going.t_ms)
-            return self._stepped_by(kind, steps, shards, going)
+            steps = edit_steps(self._spec, kind, keys, columns, parameters.t_ms)
+            return self._stepped_by(kind, steps, shards, parameters)
         except SumOverflowError as error:
             raise DoesNotFitError(f"operator {self._uid!r}: {error}") from error
 
     def _stepped_by(
-        self, kind: str, steps: Steps, shards: Shards, going: Going
-    ) -> dict[int, Stepped]:
+        self, kind: str, steps: Steps, shards: Shards, parameters: StepParameters
+    ) -> dict[int, StepResult]:
         bounds = shard_bounds(steps.hashes, self._declaration.shards).tolist()
         touched = [at for at in range(len(bounds) - 1) if bounds[at] < bounds[at + 1]]
         if not shards.keys() >= set(touched):
@@ -245,8 +247,16 @@ class ShardWork:
             shard = shards[at]
             part = steps.slice(bounds[at], bounds[at + 1])
             table = self.tables.table(shard, at)
-            outcome = edited(table, kind, part, going.policy, going.t_ms, going.version, merges[at])
-            stepped[at] = self._stepped(shard, at, outcome, going)[0]
+            outcome = edited(
+                table,
+                kind,
+                part,
+                parameters.policy,
+                parameters.t_ms,
+                parameters.version,
+                merges[at],
+            )
+            stepped[at] = self._stepped(shard, at, outcome, parameters)[0]
         return stepped
 
     def _unreadable(self, error: KeptPacketError) -> DamagedError:
@@ -257,50 +267,52 @@ class ShardWork:
         shard: ShardRecord,
         at: int,
         steps: Steps,
-        going: Going,
+        parameters: StepParameters,
         to_ms: int | None,
         merge: MergePolicy,
         showing: Showing | None = None,
-    ) -> tuple[Stepped, pa.Table]:
+    ) -> tuple[StepResult, pa.Table]:
         """Take records into a shard, close what is due at `to_ms` (None: nothing)."""
         table = self.tables.table(shard, at)
-        outcome = table.apply(steps, going.policy, to_ms, going.version, merge, showing=showing)
-        return self._stepped(shard, at, outcome, going, to_ms or 0)
+        outcome = table.apply(
+            steps, parameters.policy, to_ms, parameters.version, merge, showing=showing
+        )
+        return self._stepped(shard, at, outcome, parameters, to_ms or 0)
 
     def _stepped(
         self,
         shard: ShardRecord,
         at: int,
         outcome: Outcome,
-        going: Going,
+        parameters: StepParameters,
         to_ms: int | None = None,
-    ) -> tuple[Stepped, pa.Table]:
+    ) -> tuple[StepResult, pa.Table]:
         """The shard after an outcome, and the rows of the reply: those that the query does not get
         from the log. With rows in order, no life ends between batches, so the reply has them all.
         """
-        reached_ms = going.t_ms if to_ms is None else to_ms
-        written = self.tables.write(shard, at, outcome, reached_ms, going.now_ms)
-        changes = of_batch(outcome.changes, self._spec, going.batch_id)
+        reached_ms = parameters.t_ms if to_ms is None else to_ms
+        written = self.tables.write(shard, at, outcome, reached_ms, parameters.now_ms)
+        changes = of_batch(outcome.changes, self._spec, parameters.batch_id)
         if isinstance(self._spec.kind, EmitsRecords):
-            return Stepped(written.record, (), written.values), changes
+            return StepResult(written.record, (), written.values), changes
         ends = pc.equal(changes.column("change"), "expire")
         expired = stage_rows(self._uid, at, self._spec, changes.filter(ends), written.values)
         if not self._spec.in_order:
             changes = changes.filter(pc.invert(ends))
-        return Stepped(written.record, expired, written.values), changes
+        return StepResult(written.record, expired, written.values), changes
 
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
     _kind: str
     _rows: pa.Table
-    _edited: Callable[[str, pa.Table, Shards, Going], dict[int, Stepped]]
+    _edited: Callable[[str, pa.Table, Shards, StepParameters], dict[int, StepResult]]
 
     def rows(self) -> bytes:
         return stream_of(self._rows)
 
-    def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
-        return self._edited(self._kind, self._rows, shards, going)
+    def apply(self, shards: Shards, parameters: StepParameters) -> dict[int, StepResult]:
+        return self._edited(self._kind, self._rows, shards, parameters)
 
 
 def _merges(shards: Shards) -> dict[int, MergePolicy]:

@@ -1,8 +1,8 @@
-"""Work on the tables of shards, which keeps the runs but makes no decisions.
+"""The executor of steps on the tables of shards: it keeps the runs but makes no decisions.
 
 The callers (`micro_batches`, `one_way_writes`, `sweeper`) hold the records of shards and pass them
-to a `Work`, which returns the next ones. A result takes effect only when the caller has written the
-record that names it. Results that are never named are discarded.
+to a `ShardExecutor`, which returns the next ones. A result takes effect only when the caller has
+written the record that names it. Results that are never named are discarded.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -21,7 +21,7 @@ Shards = Mapping[int, ShardRecord]
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
+class StepParameters:
     """The parameters of a step.
 
     Attributes:
@@ -47,7 +47,7 @@ class Going:
 
 
 @dataclass(frozen=True, slots=True)
-class Stepped:
+class StepResult:
     """The result of a step for a shard, before it takes effect.
 
     Attributes:
@@ -64,7 +64,7 @@ class Stepped:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SentRows:
     """Rows of a write: an Arrow stream, or the handle of the parts that were sent to ranges.
 
     Attributes:
@@ -83,7 +83,7 @@ class Edit(Protocol):
     def rows(self) -> bytes:
         """All its rows as one Arrow stream."""
 
-    def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
+    def apply(self, shards: Shards, parameters: StepParameters) -> dict[int, StepResult]:
         """The results for those of these shards that it touches.
 
         Raises:
@@ -92,12 +92,12 @@ class Edit(Protocol):
         """
 
 
-class Work(Protocol):
-    """The tables of one operator."""
+class ShardExecutor(Protocol):
+    """Executes steps on the tables of one operator."""
 
     def prepare(
-        self, handle: str, ranges: Sequence[int], shards: Shards, going: Going
-    ) -> tuple[dict[int, Stepped], tuple[int, ...]]:
+        self, handle: str, ranges: Sequence[int], shards: Shards, parameters: StepParameters
+    ) -> tuple[dict[int, StepResult], tuple[int, ...]]:
         """Apply the packets of a handle to shards, and close what is due.
 
         The rows of the reply wait under the same handle.
@@ -106,7 +106,7 @@ class Work(Protocol):
             handle: the handle of the packets.
             ranges: the ranges that have packets.
             shards: all shards of the task, including those without a packet.
-            going: the parameters.
+            parameters: those of the step.
 
         Returns:
             The result for each shard, and per range the number of waiting parts of the reply.
@@ -122,7 +122,7 @@ class Work(Protocol):
         ranges: Sequence[int],
         shards: Shards,
         keys: Mapping[int, Sequence[str]],
-    ) -> dict[int, Stepped]:
+    ) -> dict[int, StepResult]:
         """The shards that a task has computed itself.
 
         Args:
@@ -136,7 +136,7 @@ class Work(Protocol):
             GoneError: the handle is unknown or expired.
         """
 
-    def edit(self, kind: str, given: Given) -> Edit:
+    def edit(self, kind: str, sent: SentRows) -> Edit:
         """Check a write.
 
         Raises:
@@ -144,20 +144,20 @@ class Work(Protocol):
             GoneError: the handle is unknown or expired, or the ranges have changed.
         """
 
-    def cuts(self, shard: ShardRecord, at: int, going: Going, rows: int) -> list[int]:
-        """Times up to `going.t_ms`, which is the last one, with about `rows` ending lives between
-        them.
+    def cuts(self, shard: ShardRecord, at: int, parameters: StepParameters, rows: int) -> list[int]:
+        """Times up to `parameters.t_ms`, which is the last one, with about `rows` ending lives
+        between them.
         """
 
-    def first_ends(self, shards: Shards, going: Going) -> dict[int, int]:
+    def first_ends(self, shards: Shards, parameters: StepParameters) -> dict[int, int]:
         """The first deadline of an open life per shard, for shards in which a life ends at or
-        before `going.t_ms`.
+        before `parameters.t_ms`.
         """
 
-    def close(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
-        """Close what is due at `going.t_ms`, without writing rows of lives."""
+    def close(self, shard: ShardRecord, at: int, parameters: StepParameters) -> StepResult:
+        """Close what is due at `parameters.t_ms`, without writing rows of lives."""
 
-    def merge(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
+    def merge(self, shard: ShardRecord, at: int, parameters: StepParameters) -> StepResult:
         """Rewrite the table without dead rows."""
 
     def horizons(
@@ -198,5 +198,5 @@ class Work(Protocol):
         later.
         """
 
-    def discard(self, stepped: Iterable[Stepped]) -> None:
+    def discard(self, stepped: Iterable[StepResult]) -> None:
         """Remove the values of results that did not take effect."""

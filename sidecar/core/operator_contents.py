@@ -18,7 +18,7 @@ from idlestate.sidecar.core.expired_log import ExpiredLog, Staged
 from idlestate.sidecar.core.operator_record import OperatorRecord
 from idlestate.sidecar.core.prepared_sets import PreparedSets
 from idlestate.sidecar.core.segment_keys import segment_keys
-from idlestate.sidecar.core.shard_work import Work
+from idlestate.sidecar.core.shard_executor import ShardExecutor
 from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError
 from idlestate.sidecar.protocol.worker_ranges import is_of_shard
 from idlestate.sidecar.stores.store import Changes, Store
@@ -27,14 +27,14 @@ from idlestate.timers.clock import Clock
 _T = TypeVar("_T")
 
 
-class OperatorState:
+class OperatorContents:
     """One operator.
 
     Args:
         store: the store of all of this.
         record: the stored record.
         clock: gives the time of entries of the expired log.
-        work: keeps the runs of its shards.
+        executor: keeps the runs of its shards.
 
     Attributes:
         lock: held during changes.
@@ -43,11 +43,13 @@ class OperatorState:
         now: its record and shards as last written, consistent with each other.
     """
 
-    def __init__(self, store: Store, record: OperatorRecord, clock: Clock, work: Work) -> None:
+    def __init__(
+        self, store: Store, record: OperatorRecord, clock: Clock, executor: ShardExecutor
+    ) -> None:
         """Read the operator from the store."""
         self.clock = clock
         self.store = store
-        self.work = work
+        self.executor = executor
         self.lock = threading.RLock()
         self.durations = Durations(
             families.SWEEP_DURATION,
@@ -67,7 +69,7 @@ class OperatorState:
         self.now = (record, shards)
 
     def _value(self, key: str) -> bytes | None:
-        return self.work.value(key) if is_of_shard(key) else self.store.get(key)
+        return self.executor.value(key) if is_of_shard(key) else self.store.get(key)
 
     @property
     def record(self) -> OperatorRecord:
@@ -162,7 +164,7 @@ class OperatorState:
         self.write(changes)
         self.log.entries += entries
         self.believe(record, shards or {})
-        self.work.forget(dropped)
+        self.executor.forget(dropped)
 
     def values(self, record: OperatorRecord, shards: Mapping[int, ShardRecord]) -> Changes:
         """A next record and the shards that change with it, as values of the store."""
@@ -176,10 +178,10 @@ class OperatorState:
             after = [shards.get(at, old) for at, old in enumerate(after)]
         self.now = (record, after)
 
-    def use(self, work: Work) -> None:
+    def use(self, executor: ShardExecutor) -> None:
         """Continue with the work of the declaration that was written; under the lock."""
         self.spec = self.record.declaration.spec()
-        self.work = work
+        self.executor = executor
 
     def drop(self, keys: Iterable[str]) -> None:
         """Remove the operator with these keys and all values that it refers to; under the lock."""
@@ -194,8 +196,8 @@ class OperatorState:
         """
         if self._is_dropped:
             raise DoesNotFitError(f"operator {self.uid!r} was dropped")
-        gone = self.work.elsewhere(
+        gone = self.executor.elsewhere(
             key for key, value in changes.items() if value is None and is_of_shard(key)
         )
         self.store.write({key: value for key, value in changes.items() if key not in gone})
-        self.work.remove(gone)
+        self.executor.remove(gone)

@@ -1,4 +1,4 @@
-"""Work on shards whose runs are kept by worker processes, each with one range.
+"""Executes steps on shards whose runs are kept by worker processes, each with one range.
 
 A worker's result is durable there before the record that names it is written here, and is removed
 when no record names it any more. So writing one record commits the results of all workers. Results
@@ -17,7 +17,7 @@ from idlestate.backends.shards.planned_removals import Horizon, added_up, of_num
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.retention.policy import Policies, Policy
-from idlestate.sidecar.core.shard_work import Edit, Given, Going, Shards, Stepped
+from idlestate.sidecar.core.shard_executor import Edit, SentRows, Shards, StepParameters, StepResult
 from idlestate.sidecar.protocol.declaration import Declaration
 from idlestate.sidecar.protocol.errors import BusyError, DoesNotFitError, GoneError, SidecarError
 from idlestate.sidecar.protocol.input_rows import fit_rows, fit_write, read_rows
@@ -25,7 +25,7 @@ from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.rows_by_range import split_rows
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.sidecar.protocol.worker_ranges import range_of, shard_of
-from idlestate.sidecar.workers.worker_messages import going_header, shard_parts, stepped_of
+from idlestate.sidecar.workers.worker_messages import parameters_header, shard_parts, stepped_of
 
 
 class Link(Protocol):
@@ -43,8 +43,8 @@ class Link(Protocol):
         """Have values removed, now or later."""
 
 
-class FarWork:
-    """`Work` over links to workers.
+class RemoteShardExecutor:
+    """`ShardExecutor` over links to workers.
 
     Args:
         declaration: the operator.
@@ -62,12 +62,16 @@ class FarWork:
         self._facts = {"declaration": declaration.to_json()}
 
     def prepare(
-        self, handle: str, ranges: Sequence[int], shards: Shards, going: Going
-    ) -> tuple[dict[int, Stepped], tuple[int, ...]]:
-        """See `Work`."""
+        self, handle: str, ranges: Sequence[int], shards: Shards, parameters: StepParameters
+    ) -> tuple[dict[int, StepResult], tuple[int, ...]]:
+        """See `ShardExecutor`."""
         calls = {}
         for at, mine in self._by_range(shards).items():
-            header = {"handle": handle, "has_packets": at in ranges, "going": going_header(going)}
+            header = {
+                "handle": handle,
+                "has_packets": at in ranges,
+                "parameters": parameters_header(parameters),
+            }
             calls[at] = self._stepping(at, "prepare", header, mine)
         answers = self._at_once(calls)
         stepped = {
@@ -84,8 +88,8 @@ class FarWork:
         ranges: Sequence[int],
         shards: Shards,
         keys: Mapping[int, Sequence[str]],
-    ) -> dict[int, Stepped]:
-        """See `Work`."""
+    ) -> dict[int, StepResult]:
+        """See `ShardExecutor`."""
         calls = {}
         for at, mine in self._by_range(shards).items():
             named = [list(keys.get(each, ())) for each in mine]
@@ -94,25 +98,25 @@ class FarWork:
         answers = self._at_once(calls)
         return {at: each for answer in answers.values() for at, each in stepped_of(answer).items()}
 
-    def edit(self, kind: str, given: Given) -> Edit:
-        """See `Work`."""
-        if given.handle is not None:
-            if given.of != len(self._links) or not all(0 <= at < given.of for at in given.ranges):
+    def edit(self, kind: str, sent: SentRows) -> Edit:
+        """See `ShardExecutor`."""
+        if sent.handle is not None:
+            if sent.of != len(self._links) or not all(0 <= at < sent.of for at in sent.ranges):
                 raise GoneError("the sidecar has other ranges now")
-            return _HandedEdit(self, kind, given.ranges, given.handle)
-        rows = read_rows(self._declaration.uid, given.data)
+            return _HandedEdit(self, kind, sent.ranges, sent.handle)
+        rows = read_rows(self._declaration.uid, sent.data)
         rows = fit_write(self._declaration, self._spec, kind, rows)
         parts = {at: stream_of(part) for at, part in self._split(rows).items()}
-        return _GivenEdit(self, kind, rows, parts)
+        return _RemoteEdit(self, kind, rows, parts)
 
-    def cuts(self, shard: ShardRecord, at: int, going: Going, rows: int) -> list[int]:
-        """See `Work`."""
-        cuts: list[int] = self._of_shard("cuts", shard, at, going, rows=rows).header["cuts"]
+    def cuts(self, shard: ShardRecord, at: int, parameters: StepParameters, rows: int) -> list[int]:
+        """See `ShardExecutor`."""
+        cuts: list[int] = self._of_shard("cuts", shard, at, parameters, rows=rows).header["cuts"]
         return cuts
 
-    def first_ends(self, shards: Shards, going: Going) -> dict[int, int]:
-        """See `Work`."""
-        header = {"going": going_header(going)}
+    def first_ends(self, shards: Shards, parameters: StepParameters) -> dict[int, int]:
+        """See `ShardExecutor`."""
+        header = {"parameters": parameters_header(parameters)}
         calls = {
             at: self._stepping(at, "first_ends", header, mine)
             for at, mine in self._by_range(shards).items()
@@ -120,18 +124,18 @@ class FarWork:
         answers = self._at_once(calls).values()
         return {at: end_ms for answer in answers for at, end_ms in answer.header["ends"]}
 
-    def close(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
-        """See `Work`."""
-        return stepped_of(self._of_shard("close", shard, at, going))[at]
+    def close(self, shard: ShardRecord, at: int, parameters: StepParameters) -> StepResult:
+        """See `ShardExecutor`."""
+        return stepped_of(self._of_shard("close", shard, at, parameters))[at]
 
-    def merge(self, shard: ShardRecord, at: int, going: Going) -> Stepped:
-        """See `Work`."""
-        return stepped_of(self._of_shard("merge", shard, at, going))[at]
+    def merge(self, shard: ShardRecord, at: int, parameters: StepParameters) -> StepResult:
+        """See `ShardExecutor`."""
+        return stepped_of(self._of_shard("merge", shard, at, parameters))[at]
 
     def horizons(
         self, shards: Shards, policies: Policies, others: Policies, now_ms: int
     ) -> tuple[Horizon, ...]:
-        """See `Work`."""
+        """See `ShardExecutor`."""
         header = {"policies": _facts(policies), "others": _facts(others), "now_ms": now_ms}
         calls = {
             at: self._stepping(at, "horizons", header, mine)
@@ -141,7 +145,7 @@ class FarWork:
         return added_up(of_numbers(each.header["horizons"]) for each in answers)
 
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
-        """See `Work`."""
+        """See `ShardExecutor`."""
         uid = self._declaration.uid
         wanted = fit_rows(uid, read_rows(uid, keys), dict(self._spec.keys))
         by_range = self._by_range(shards)
@@ -157,7 +161,7 @@ class FarWork:
         return pa.concat_tables(found)
 
     def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyFacts:
-        """See `Work`."""
+        """See `ShardExecutor`."""
         uid = self._declaration.uid
         parts = self._split(fit_rows(uid, read_rows(uid, key), dict(self._spec.keys)))
         if len(parts) != 1:
@@ -171,33 +175,33 @@ class FarWork:
     def lives(
         self, shard: ShardRecord, at: int, policies: Policies, since: int
     ) -> tuple[pa.Table, int | None]:
-        """See `Work`."""
+        """See `ShardExecutor`."""
         header = {"policies": _facts(policies), "since": since}
         answer = self._stepping(self._range_of(at), "lives", header, {at: shard})()
         return pa.ipc.open_stream(answer.parts[0]).read_all(), answer.header["next"]
 
     def value(self, key: str) -> bytes | None:
-        """See `Work`."""
+        """See `ShardExecutor`."""
         parts = self._link_of(shard_of(key)).call("value", {"key": key}).parts
         return parts[0] if parts else None
 
     def forget(self, runs: Mapping[str, int]) -> None:
-        """See `Work`; a worker drops removed runs from its cache."""
+        """See `ShardExecutor`; a worker drops removed runs from its cache."""
 
     def elsewhere(self, keys: Iterable[str]) -> Set[str]:
-        """See `Work`: all of them."""
+        """See `ShardExecutor`: all of them."""
         return set(keys)
 
     def remove(self, keys: Iterable[str]) -> None:
-        """See `Work`; it happens later."""
+        """See `ShardExecutor`; it happens later."""
         by_range: dict[int, list[str]] = {}
         for key in keys:
             by_range.setdefault(self._range_of(shard_of(key)), []).append(key)
         for at, mine in by_range.items():
             self._links[at].remove(mine)
 
-    def discard(self, stepped: Iterable[Stepped]) -> None:
-        """See `Work`."""
+    def discard(self, stepped: Iterable[StepResult]) -> None:
+        """See `ShardExecutor`."""
         self.remove(key for each in stepped for key in each.made)
 
     def gathered(self, kind: str, handle: str, ranges: Iterable[int]) -> bytes:
@@ -216,11 +220,11 @@ class FarWork:
         parts: Mapping[int, bytes],
         handle: str | None,
         shards: Shards,
-        going: Going,
-    ) -> dict[int, Stepped]:
+        parameters: StepParameters,
+    ) -> dict[int, StepResult]:
         """The results of a write for shards, range by range."""
         by_range = self._by_range(shards)
-        header = {"kind": kind, "handle": handle, "going": going_header(going)}
+        header = {"kind": kind, "handle": handle, "parameters": parameters_header(parameters)}
         calls = {
             at: self._stepping(at, "edit", header, by_range.get(at, {}), part)
             for at, part in parts.items()
@@ -254,9 +258,9 @@ class FarWork:
         return lambda: self._links[at].call(name, header, *parts, *more)
 
     def _of_shard(
-        self, name: str, shard: ShardRecord, at: int, going: Going, **more: Any
+        self, name: str, shard: ShardRecord, at: int, parameters: StepParameters, **more: Any
     ) -> Message:
-        header = {"going": going_header(going), **more}
+        header = {"parameters": parameters_header(parameters), **more}
         return self._stepping(self._range_of(at), name, header, {at: shard})()
 
     def _split(self, rows: pa.Table) -> dict[int, pa.Table]:
@@ -277,8 +281,8 @@ class FarWork:
 
 
 @dataclass(frozen=True, slots=True)
-class _GivenEdit:
-    _work: FarWork
+class _RemoteEdit:
+    _executor: RemoteShardExecutor
     _kind: str
     _rows: pa.Table
     _parts: Mapping[int, bytes]
@@ -286,23 +290,23 @@ class _GivenEdit:
     def rows(self) -> bytes:
         return stream_of(self._rows)
 
-    def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
-        return self._work.edited(self._kind, self._parts, None, shards, going)
+    def apply(self, shards: Shards, parameters: StepParameters) -> dict[int, StepResult]:
+        return self._executor.edited(self._kind, self._parts, None, shards, parameters)
 
 
 @dataclass(frozen=True, slots=True)
 class _HandedEdit:
-    _work: FarWork
+    _executor: RemoteShardExecutor
     _kind: str
     _ranges: Sequence[int]
     _handle: str
 
     def rows(self) -> bytes:
-        return self._work.gathered(self._kind, self._handle, self._ranges)
+        return self._executor.gathered(self._kind, self._handle, self._ranges)
 
-    def apply(self, shards: Shards, going: Going) -> dict[int, Stepped]:
+    def apply(self, shards: Shards, parameters: StepParameters) -> dict[int, StepResult]:
         parts = dict.fromkeys(self._ranges, b"")
-        return self._work.edited(self._kind, parts, self._handle, shards, going)
+        return self._executor.edited(self._kind, parts, self._handle, shards, parameters)
 
 
 def _facts(policies: Policies) -> list[dict[str, object]]:
