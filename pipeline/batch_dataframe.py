@@ -16,7 +16,6 @@ from idlestate.backends.shards.late_and_rejected_rows import RejectCode, failed_
 from idlestate.backends.shards.row_counts import of_texts
 from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.backends.shards.stream_join import StreamJoin
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.changelog_unpacker import changelog_schema, unpacker
 from idlestate.pipeline.operator_spec import TIME, OperatorSpec
@@ -67,7 +66,7 @@ def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: Operato
         highest_ms = rows.column("highest_ms")[0].as_py()
         behind_ms = 0 if spec.table.in_order else spec.delay_ms + 1
         watermark_ms = NO_WATERMARK_MS if highest_ms is None else highest_ms - behind_ms
-        if isinstance(spec.table.kind, StreamJoin):
+        if spec.table.is_of_sides:
             watermark_ms = FOREVER_MS  # no row will ever match any of these
         times = replace(task.times, watermark_ms=watermark_ms)
         try:

@@ -20,7 +20,6 @@ from idlestate.backends.shards.planned_removals import (
     horizons_of,
     plan_of_shards,
 )
-from idlestate.backends.shards.stream_join import JOIN
 from idlestate.config.loading import Config, load_config
 from idlestate.errors import RefusedError
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
@@ -183,7 +182,7 @@ def right_policy_of(
     Raises:
         RefusedError: the operator is no join, and has one input.
     """
-    if definition.kind.startswith(JOIN):
+    if definition.is_of_sides:
         return right or policy
     if right is not None:
         raise RefusedError(f"operator {uid!r} is not a join; remove right_policy")
@@ -201,7 +200,7 @@ def refuse_unfit(
     """
     if right is not None:
         refuse_unfit(uid, right, definition)
-    if definition.kind.startswith(JOIN):
+    if definition.is_of_sides:
         refuse_counted_reads(uid, policy)
     if definition.window and policy != parse_window(definition.window).policy:
         raise RefusedError(

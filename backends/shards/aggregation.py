@@ -11,6 +11,7 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field, join, take
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.aggregates import Aggregate, bind
+from idlestate.backends.shards.operator_kind import KindDefaults
 from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.retention.lives import DividedLives
 
@@ -19,7 +20,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Aggregation:
+class Aggregation(KindDefaults):
     """See `idlestate.backends.shards.operator_kind.LifeKind`: the sums of accumulators.
 
     A life's accumulators are one more row in front of its records, so that adding to state and

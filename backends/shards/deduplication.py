@@ -20,6 +20,7 @@ from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.aggregates import Aggregate, bind
 from idlestate.backends.shards.extremes import Extreme
 from idlestate.config.sql.aggregate_text import Call
+from idlestate.backends.shards.operator_kind import KindDefaults
 from idlestate.retention.lives import DividedLives
 
 Ints = npt.NDArray[np.int64]
@@ -34,7 +35,7 @@ class Keep(StrEnum):
 
 
 @dataclass(frozen=True)
-class Deduplication:
+class Deduplication(KindDefaults):
     """See `idlestate.backends.shards.operator_kind.LifeKind`: a record is carried as its event
     time and columns.
 

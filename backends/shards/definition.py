@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.backends.shards.json_fields import read_fields
-from idlestate.backends.shards.operator_kinds import kind_of, schema_of
+from idlestate.backends.shards.operator_kinds import is_of_sides, kind_of, schema_of
 from idlestate.backends.shards.own_accumulator import Classes, read_blank
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
@@ -95,6 +95,11 @@ class Definition:
     def kept(self) -> "Definition":
         """The definition to store: without `renamed`, which matters only at the change."""
         return replace(self, renamed=())
+
+    @property
+    def is_of_sides(self) -> bool:
+        """As in `TableSpec`."""
+        return is_of_sides(self.kind)
 
     def inputs(self) -> pa.Schema:
         """The columns that keys, aggregates and order read.

@@ -10,6 +10,7 @@ import pyarrow as pa
 from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.keys import take_keys
 from idlestate.backends.runs.table_schema import KeyColumns
+from idlestate.backends.shards.operator_kind import KindDefaults
 from idlestate.retention.lives import DividedLives
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ Flags = npt.NDArray[np.bool_]
 ROWS_PER_CELL = 8_192
 
 
-class EmitsRows(ABC):
+class EmitsRows(KindDefaults, ABC):
     """What a kind that emits other rows than lives has in addition to
     `idlestate.backends.shards.operator_kind.OperatorKind`.
     """

@@ -18,8 +18,9 @@ from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Runs
-from idlestate.backends.runs.table_schema import Column, TableSchema
+from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
 from idlestate.backends.shards.function_state_columns import StateColumns
+from idlestate.backends.shards.operator_kind import KindDefaults
 from idlestate.backends.shards.packed_elements import packed_int64
 from idlestate.backends.shards.state_entries import (
     Marker,
@@ -49,7 +50,7 @@ _TIMERS_TYPE = pa.list_(pa.struct([("name", pa.string()), ("at_ms", pa.int64())]
 
 
 @dataclass(frozen=True)
-class FunctionState:
+class FunctionState(KindDefaults):
     """See `idlestate.backends.shards.operator_kind.OperatorKind`: a record is carried as it is.
 
     Attributes:
@@ -144,10 +145,12 @@ class FunctionState:
         ]
         return [*shown, pa.array(timers, _TIMERS_TYPE)]
 
-    @property
-    def entry_tables(self) -> dict[str, TableSchema]:
-        """The tables of the entries of large lists and maps, by name."""
-        return {each.table: entry_schema(each) for each in self.states if each.table is not None}
+    def tables(self, keys: KeyColumns, stored: tuple[Column, ...]) -> dict[str, TableSchema]:
+        """See `OperatorKind`: also those of the entries of large lists and maps."""
+        usual = super().tables(keys, stored).items()
+        found = {name: replace(each, ends_run_back=True) for name, each in usual}
+        entries = {each.table: entry_schema(each) for each in self.states if each.table is not None}
+        return found | entries
 
     def whole(self, rows: Rows, tables: Mapping[str, Runs]) -> Rows:
         """Lives with all entries of their lists and maps in their rows.

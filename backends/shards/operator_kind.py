@@ -17,9 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field
-from idlestate.backends.runs.table_schema import Column
+from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
+from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.function_state_columns import StateColumns
+from idlestate.backends.shards.shard_record import OPEN, REMEMBERED
 from idlestate.retention.lives import DividedLives
 
 Ints = npt.NDArray[np.int64]
@@ -65,6 +67,23 @@ class OperatorKind(Protocol):
         Raises:
             SumOverflowError: a result does not fit its type.
         """
+
+    def tables(self, keys: KeyColumns, stored: tuple[Column, ...]) -> dict[str, TableSchema]:
+        """The tables of a shard, by name. Those in `LIVES` have open lives; the second of these is
+        of a second input with retention of its own.
+
+        Args:
+            keys: the key columns.
+            stored: its `stored` columns, with the ids that they have in files.
+        """
+
+
+class KindDefaults:
+    """What a kind says of some members of `OperatorKind` unless it differs from most."""
+
+    def tables(self, keys: KeyColumns, stored: tuple[Column, ...]) -> dict[str, TableSchema]:
+        """See `OperatorKind`: open lives, and keys that ended."""
+        return {OPEN: TableSchema(keys, stored), REMEMBERED: remembered_keys.SCHEMA}
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from idlestate.backends.shards.deduplication import Deduplication, Keep
 from idlestate.backends.shards.function_state import PROCESS, FunctionState
 from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
 from idlestate.backends.shards.own_accumulator import Classes
-from idlestate.backends.shards.stream_join import StreamJoin
+from idlestate.backends.shards.stream_join import JOIN, StreamJoin
 
 
 def kind_of(
@@ -49,6 +49,13 @@ def kind_of(
 def schema_of(kind: OperatorKind, inputs: Mapping[str, pa.DataType]) -> pa.Schema:
     """The types that a kind is bound to, of which `kind_of` makes it again."""
     return kind.to_schema(inputs) if isinstance(kind, FunctionState) else pa.schema(inputs)
+
+
+def is_of_sides(name: str) -> bool:
+    """Whether the kind that is written down under a name has rows of two inputs instead of lives,
+    as in `TableSpec`.
+    """
+    return name.startswith(JOIN)
 
 
 def _of_aggregates(

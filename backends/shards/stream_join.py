@@ -169,8 +169,12 @@ class StreamJoin(EmitsRows):
         """Whether it emits rows of both inputs; else those of the left one."""
         return self.how not in ("semi", "anti")
 
-    def tables(self, keys: KeyColumns) -> dict[str, TableSchema]:
-        """The tables of a shard, by name."""
+    def tables(
+        self,
+        keys: KeyColumns,
+        stored: tuple[Column, ...],  # noqa: ARG002
+    ) -> dict[str, TableSchema]:
+        """See `OperatorKind`: the rows of each input, and which of them have found a match."""
         found = {REMEMBERED: remembered_keys.SCHEMA}
         for each in self.inputs_of:
             found[each.table] = each.schema(keys)

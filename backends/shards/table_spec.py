@@ -9,14 +9,11 @@ import pyarrow as pa
 
 from idlestate.backends.runs.sweeps import timed
 from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
-from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.emitted_rows import EmitsRows
-from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
 from idlestate.backends.shards.own_accumulator import Classes, OwnAccumulator
-from idlestate.backends.shards.shard_record import HELD, OPEN, REMEMBERED
-from idlestate.backends.shards.stream_join import StreamJoin
+from idlestate.backends.shards.shard_record import HELD, LIVES, OPEN, RIGHT
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import Policies, Policy
 from idlestate.retention.windows import WINDOW_END, WINDOW_START, Windows
@@ -114,8 +111,10 @@ class TableSpec:
 
     @property
     def is_of_sides(self) -> bool:
-        """Whether keys have rows of two inputs, each with its own retention, instead of lives."""
-        return isinstance(self.kind, StreamJoin)
+        """Whether keys have rows of two inputs, each with its own retention, instead of lives. Such
+        a row also ends when no partner can come any more.
+        """
+        return RIGHT in self.tables
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -153,16 +152,17 @@ class TableSpec:
         Args:
             policies: those in force.
         """
-        if isinstance(self.kind, StreamJoin):
-            sides = zip(self.kind.inputs_of, policies, strict=True)
-            return {of.table: timed(policy) for of, policy in sides}
-        return {OPEN: timed(policies[0]) if self.has_own_work else policies[0]}
+        names = [name for name in LIVES if name in self.tables]
+        found = dict(zip(names, policies, strict=False))
+        if not self.has_own_work:
+            return found
+        return {name: timed(policy) for name, policy in found.items()}
 
     def ends_ms(self, lives: Lives, policy: Policy) -> Ints:
-        """When lives end under a policy: rows of a join also when no partner can come any more,
+        """When lives end under a policy: rows of two inputs also when no partner can come any more,
         those of a function not at their timers.
         """
-        if isinstance(self.kind, StreamJoin):
+        if self.is_of_sides:
             return lives.due_ms(policy)
         return lives.ends(policy).deadline_ms
 
@@ -180,15 +180,7 @@ class TableSpec:
     @cached_property
     def tables(self) -> dict[str, TableSchema]:
         """The tables of a shard, by name."""
-        if isinstance(self.kind, StreamJoin):
-            return self.kind.tables(self.keys)
-        found = {
-            OPEN: TableSchema(self.keys, self._in_files(self.kind.stored)),
-            REMEMBERED: remembered_keys.SCHEMA,
-        }
-        if isinstance(self.kind, FunctionState):
-            found = {name: replace(each, ends_run_back=True) for name, each in found.items()}
-            found |= self.kind.entry_tables
+        found = self.kind.tables(self.keys, self._in_files(self.kind.stored))
         return found | ({HELD: _HELD} if self.in_order else {})
 
     def _in_files(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
