@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
+from idlestate.backends.shards.function_state import FunctionState
+from idlestate.backends.shards.operator_kind import INPUT_NUMBER
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.functions.declared_states import opened_copy

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field, take, to_arrow
 from idlestate.backends.runs.python_values import python_values
-from idlestate.backends.shards.function_state import INPUT_NUMBER
+from idlestate.backends.shards.operator_kind import INPUT_NUMBER
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.functions.function_forms import METHODS
 

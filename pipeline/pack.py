@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.backends.shards.input_watermarks import joint_watermark_ms
 from idlestate.backends.shards.late_and_rejected_rows import late_and_rejected, rows_as_json
+from idlestate.backends.shards.operator_kind import INPUT_NUMBER
 from idlestate.backends.shards.packet_codec import encode_packet, encode_packets
 from idlestate.backends.shards.row_counts import RowCounts, to_text
 from idlestate.backends.shards.shard_ranges import shard_bounds
@@ -155,7 +155,7 @@ def _steps(rows: pa.Table, hashes: Ints, times_ms: Ints, spec: OperatorSpec) -> 
     # Those of the other input of a join.
     columns |= {name: pa.nulls(len(rows), kind) for name, kind in table.inputs.items()
                 if name not in columns}  # fmt: skip
-    if spec.terms and isinstance(table.kind, FunctionState):  # of a function on two inputs
+    if spec.terms and INPUT_NUMBER in table.kind.carried_as_given:
         number = list(spec.terms).index(spec.input_name)
         columns[INPUT_NUMBER] = pa.array(np.full(len(rows), number, dtype=np.int8))
     keys = [columns[name] for name, _ in table.given_keys]

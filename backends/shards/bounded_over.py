@@ -63,6 +63,11 @@ class BoundedOver(Over):
         )
         return (Column("t", np.zeros(1, dtype=np.int64)), *own, *others)
 
+    @property
+    def in_lists(self) -> tuple[Aggregate, ...]:
+        """See `OperatorKind`: those of the frame."""
+        return self.aggregation.aggregates
+
     @cached_property
     def life(self) -> tuple[Column, ...]:
         """See `LifeKind`: a list of times, and one of each column that aggregates read."""

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.shards.emitted_rows import EmitsRows, record_schema
-from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.added_columns import CHANGE_COLUMNS, EXPIRE, UPDATE
 from idlestate.retention.lives import Lives
@@ -41,10 +40,8 @@ class Changes:
 
 
 def change_schema(spec: TableSpec) -> pa.Schema:
-    """The Arrow schema of change rows; of a function, of what it yields; of a kind that emits
-    other rows than lives, of these.
-    """
-    if isinstance(spec.kind, FunctionState):
+    """The Arrow schema of change rows; of a kind that emits other rows than lives, of these."""
+    if spec.kind.output is not None:
         return spec.kind.output
     if isinstance(spec.kind, EmitsRows):
         return record_schema(spec.shown_keys, spec.kind)
@@ -56,9 +53,9 @@ def change_schema(spec: TableSpec) -> pa.Schema:
 def of_batch(changes: _Rows, spec: TableSpec, batch_id: int) -> _Rows:
     """Change rows with the number of their batch in the place of the table's version.
 
-    What a function yields has neither.
+    An output of the operator's own has neither.
     """
-    if isinstance(spec.kind, FunctionState):
+    if spec.kind.output is not None:
         return changes
     at = changes.schema.get_field_index("batch_id")
     return changes.set_column(at, "batch_id", pa.repeat(pa.scalar(batch_id), len(changes)))

@@ -34,11 +34,10 @@ import pyarrow as pa
 from idlestate.backends.runs.table_schema import widens
 from idlestate.backends.shards.aggregates import Aggregate
 from idlestate.backends.shards.approximate_distinct_counts import ApproxDistinct
-from idlestate.backends.shards.bounded_over import BoundedOver
 from idlestate.backends.shards.collected_values import Collected, DistinctCount
 from idlestate.backends.shards.definition import Definition
-from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.backends.shards.function_state_columns import ONE_VALUE, WITH_TTL, StateColumns
+from idlestate.backends.shards.operator_kind import INPUT_NUMBER
 from idlestate.backends.shards.own_accumulator import OwnAccumulator, listed, state_of
 from idlestate.backends.shards.sums import Count, ExactSum
 from idlestate.backends.shards.table_spec import TableSpec
@@ -92,8 +91,6 @@ def compare_definitions(before: Definition, after: Definition) -> Takeover:
     changes += _lost_names(after.renamed, old, {each.name for each in now.kind.aggregates})
     ids, next_id = {}, before.next_id
     moved = set(sources.values())
-    # A bounded frame keeps the values of columns in lists.
-    kept = was.kind.aggregation.aggregates if isinstance(was.kind, BoundedOver) else ()
     for each in now.kind.aggregates:
         stays = None if each.name in moved else old.get(each.name)
         found = old[sources[each.name]] if each.name in sources else stays
@@ -102,7 +99,7 @@ def compare_definitions(before: Definition, after: Definition) -> Takeover:
             changes.append(Change(each.name, ADDED, each.text))
         else:
             ids[each.name] = found.id
-            changes.append(_of_aggregate(found, each, in_lists=found in kept))
+            changes.append(_of_aggregate(found, each, in_lists=found in was.kind.in_lists))
     taken = {*ids, *moved}
     changes += [Change(each, DROPPED, old[each].text) for each in old if each not in taken]
     aggregates = tuple((name, text, ids[name]) for name, text, _ in after.aggregates)
@@ -149,9 +146,9 @@ def _fixed(
         for (name, old), (_, new) in zip(was.order, now.order, strict=True):
             if not widens(old, new):
                 yield refused(f"order column {name}", old, new)
-    if after.in_order and isinstance(was.kind, FunctionState):
-        waiting = dict(was.kind.payload)
-        for name, new in now.kind.inputs.items():
+    if after.in_order:
+        waiting = was.kind.carried_as_given
+        for name, new in now.kind.carried_as_given.items():
             if not widens(waiting.get(name, new), new):
                 yield refused(f"column {name}", waiting[name], new)
 

@@ -35,8 +35,6 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 PROCESS = "process"
-INPUT_NUMBER = "__input"
-"""The column of records that says from which of two inputs they are: 0 or 1."""
 _FUNCTION, _PAYLOAD = b"idlestate.function", b"idlestate.payload"
 _STATE = "\x1fstate\x1f"
 TIMERS = "timers"
@@ -59,7 +57,7 @@ class FunctionState(KindDefaults):
         payload: the columns of a record that travel besides its keys.
         given_columns: the columns of a record that the function sees, of each input; of no concern
             to its state.
-        output: the columns that it yields; likewise.
+        output: the columns that it yields, as in `OperatorKind`; likewise.
         ttls_ms: the times to live of states by name; likewise.
     """
 
@@ -109,6 +107,11 @@ class FunctionState(KindDefaults):
         """See `OperatorKind`."""
         return dict(self.payload)
 
+    @property
+    def carried_as_given(self) -> Mapping[str, pa.DataType]:
+        """See `OperatorKind`: all of them."""
+        return self.inputs
+
     @cached_property
     def carried(self) -> tuple[Column, ...]:
         """See `OperatorKind`."""
@@ -153,12 +156,7 @@ class FunctionState(KindDefaults):
         return found | entries
 
     def whole(self, rows: Rows, tables: Mapping[str, Runs]) -> Rows:
-        """Lives with all entries of their lists and maps in their rows.
-
-        Args:
-            rows: the lives.
-            tables: those of the shard.
-        """
+        """See `OperatorKind`: with all entries of their lists and maps."""
         payload: list[Field] = []
         for state, stored in self.split(rows.payload):
             fields = stored
@@ -175,7 +173,7 @@ class FunctionState(KindDefaults):
         return replace(rows, payload=[*payload, *rows.payload[-2:]])
 
     def entry_counts(self, life: Sequence[Field]) -> dict[str, Ints]:
-        """How many entries of large lists and maps lives have, by table."""
+        """See `OperatorKind`: those of large lists and maps."""
         return {
             state.table: entry_counts(fields[-1])
             for state, fields in self.split(life)

@@ -9,7 +9,7 @@ in the shard of the stored lives and the carried rows. For other kinds, the oper
 (`idlestate.backends.shards.batch_work`) does this.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -17,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field
+from idlestate.backends.runs.rows import Rows
+from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
 from idlestate.backends.shards import remembered_keys
 from idlestate.backends.shards.aggregates import Aggregate
@@ -26,6 +28,9 @@ from idlestate.retention.lives import DividedLives
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+INPUT_NUMBER = "__input"
+"""The column of records that says from which of two inputs they are: 0 or 1."""
 
 
 class OperatorKind(Protocol):
@@ -42,6 +47,18 @@ class OperatorKind(Protocol):
     @property
     def inputs(self) -> Mapping[str, pa.DataType]:
         """The columns it reads besides keys and order, with their types."""
+
+    @property
+    def carried_as_given(self) -> Mapping[str, pa.DataType]:
+        """The `inputs` that travel as they are and belong to no aggregate. Records that wait for
+        their turn keep them, so a changed definition may only widen their types.
+        """
+
+    @property
+    def in_lists(self) -> tuple[Aggregate, ...]:
+        """Aggregates whose columns a life keeps in lists. These cannot be widened as they are read,
+        so the columns keep their types.
+        """
 
     @property
     def carried(self) -> tuple[Column, ...]:
@@ -77,13 +94,51 @@ class OperatorKind(Protocol):
             stored: its `stored` columns, with the ids that they have in files.
         """
 
+    def whole(self, rows: Rows, tables: Mapping[str, Runs]) -> Rows:
+        """Lives with what the tables of their entries keep of them in their rows.
+
+        Args:
+            rows: the lives.
+            tables: those of the shard.
+        """
+
+    def entry_counts(self, life: Sequence[Field]) -> Mapping[str, Ints]:
+        """How many rows lives have in the tables of their entries, by table."""
+
+    @property
+    def output(self) -> pa.Schema | None:
+        """The columns of the rows that the operator's work emits, if these are all its own: without
+        the number of the batch. None: rows of lives, or those of `EmitsRows`.
+        """
+
 
 class KindDefaults:
     """What a kind says of some members of `OperatorKind` unless it differs from most."""
 
+    output: pa.Schema | None = None
+    """See `OperatorKind`."""
+
+    @property
+    def carried_as_given(self) -> Mapping[str, pa.DataType]:
+        """See `OperatorKind`: none."""
+        return {}
+
+    @property
+    def in_lists(self) -> tuple[Aggregate, ...]:
+        """See `OperatorKind`: none."""
+        return ()
+
     def tables(self, keys: KeyColumns, stored: tuple[Column, ...]) -> dict[str, TableSchema]:
         """See `OperatorKind`: open lives, and keys that ended."""
         return {OPEN: TableSchema(keys, stored), REMEMBERED: remembered_keys.SCHEMA}
+
+    def whole(self, rows: Rows, tables: Mapping[str, Runs]) -> Rows:  # noqa: ARG002
+        """See `OperatorKind`: as they are."""
+        return rows
+
+    def entry_counts(self, life: Sequence[Field]) -> Mapping[str, Ints]:  # noqa: ARG002
+        """See `OperatorKind`: none."""
+        return {}
 
 
 @runtime_checkable

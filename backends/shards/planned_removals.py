@@ -14,7 +14,6 @@ import numpy.typing as npt
 from idlestate.backends.runs.compaction import SEGMENT_BYTES
 from idlestate.backends.runs.leaving_rows import lives_of, portions
 from idlestate.backends.runs.table_runs import Runs
-from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.shard_record import LIVES, ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.retention.policy import Policies, Policy
@@ -236,9 +235,9 @@ def _bytes_at(current: Runs, positions: Ints, row_bytes: Sequence[float]) -> Flo
 
 
 def _entry_bytes(table: ShardTable, record: ShardRecord, at: Ints) -> Floats:
-    """Bytes of the entries of large lists and maps of the lives at positions."""
+    """Bytes of what the tables of entries keep of the lives at positions."""
     size, kind = np.zeros(len(at)), table.spec.kind
-    if isinstance(kind, FunctionState):
+    if record.entry_tables:
         begin = 0
         for rows in portions(table.current, at, SEGMENT_BYTES, keys=False):
             for name, counts in kind.entry_counts(rows.payload).items():

@@ -25,7 +25,6 @@ from idlestate.backends.shards import held_rows, keys_seen_sketch, remembered_ke
 from idlestate.backends.shards.changelog_rows import Changes, change_rows
 from idlestate.backends.shards.early_results import Showing, first_shown
 from idlestate.backends.shards.emitted_rows import EmitsRecords, record_rows
-from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.key_counts import KeyCounts
 from idlestate.backends.shards.shard_record import HELD, LIVES, OPEN, REMEMBERED
 from idlestate.backends.shards.state_rows_of_lives import life_columns
@@ -141,10 +140,8 @@ class ShardTable:
 
     def shown_lives(self, rows: Rows, policy: Policy) -> pa.Table:
         """Lives of the table as `lives` shows them."""
-        rows, kind = self._shown(rows), self.spec.kind
-        if isinstance(kind, FunctionState):
-            rows = kind.whole(rows, self.others)
-        return life_columns(self.spec, rows, policy)
+        whole = self.spec.kind.whole(self._shown(rows), self.others)
+        return life_columns(self.spec, whole, policy)
 
     def apply(
         self,

@@ -13,8 +13,9 @@ from idlestate.backends.shards.deduplication import Keep, deduplication
 from idlestate.backends.shards.definition import Definition
 from idlestate.backends.shards.definition_change import Takeover, check_renamed, compare_definitions
 from idlestate.backends.shards.frames import Frame, FrameUnit
-from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
+from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.function_state_columns import StateColumns
+from idlestate.backends.shards.operator_kind import INPUT_NUMBER
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.windows import Windows
