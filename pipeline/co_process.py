@@ -7,10 +7,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ByteType, StructField, StructType
 
-from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
-from idlestate.config.policy_argument import choose_policy
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.operator_kind import INPUT_NUMBER
+from idlestate.config.policy_argument import choose_policy
 from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns, Marking, check_columns, checked_operator

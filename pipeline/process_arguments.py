@@ -6,10 +6,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from idlestate.backends.shards.function_state import INPUT_NUMBER, FunctionState
 from idlestate.backends.shards.function_state import FunctionState
 from idlestate.backends.shards.operator_kind import INPUT_NUMBER
-from idlestate.retention.added_columns import INPUT, REJECTED
 from idlestate.errors import RefusedError
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.functions.co_function import KeyedCoProcessFunction

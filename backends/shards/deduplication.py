@@ -19,8 +19,8 @@ from idlestate.backends.runs.fields import Field, join
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.aggregates import Aggregate, bind
 from idlestate.backends.shards.extremes import Extreme
-from idlestate.config.sql.aggregate_text import Call
 from idlestate.backends.shards.operator_kind import KindDefaults
+from idlestate.config.sql.aggregate_text import Call
 from idlestate.retention.lives import DividedLives
 
 Ints = npt.NDArray[np.int64]
