@@ -7,7 +7,7 @@ from idlestate.advisor.event_log import Extent
 from idlestate.advisor.knee import Knee
 from idlestate.advisor.policy import SuggestedPolicy
 from idlestate.advisor.targets import KeyBudget, ReturningTarget
-from idlestate.advisor.window_figures import HalfFigures, WindowFigures
+from idlestate.advisor.window_outcome import HalfOutcome, WindowOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Half:
     """
 
     extent: Extent
-    windows: tuple[HalfFigures, ...]
+    windows: tuple[HalfOutcome, ...]
     knee: Knee
     targets: tuple[ReturningTarget, ...]
 
@@ -54,12 +54,12 @@ class Advice:
     rejected_rows: int
     late_rows: int
     bytes_per_key: float
-    windows: tuple[WindowFigures, ...]
+    windows: tuple[WindowOutcome, ...]
     knee: Knee
     targets: tuple[ReturningTarget, ...]
     key_budget: KeyBudget | None
     policy: SuggestedPolicy | None
-    policy_bounds: tuple[WindowFigures, ...]
+    policy_bounds: tuple[WindowOutcome, ...]
     halves: tuple[Half, ...]
 
     def to_json(self) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from idlestate.advisor.knee import find_knee
 from idlestate.advisor.policy import suggest_policy
 from idlestate.advisor.targets import key_budget as budget_of
 from idlestate.advisor.targets import returning_targets
-from idlestate.advisor.window_figures import WindowFigures, figures, half_figures
 from idlestate.advisor.window_ladder import Window, WindowLike, span_ms, windows_of
+from idlestate.advisor.window_outcome import WindowOutcome, figures, half_outcome
 from idlestate.errors import RefusedError
 from idlestate.retention.durations import Duration
 from idlestate.timers.clock import SystemClock
@@ -143,7 +143,7 @@ def _advice(
 
         budget = budget_of(keys, log, most_keys, found)
     policy = suggest_policy(reading.key, knee, targets, budget, log.extent.span_ms)
-    bounds: list[WindowFigures] = []
+    bounds: list[WindowOutcome] = []
     if policy is not None:
         ends = [Window.single(each) for each in (policy.idle_min_ms, policy.idle_max_ms)]
         bounds = figures(log, ends, bytes_per_key, delay_ms)
@@ -172,7 +172,7 @@ def _halves(log: EventLog, windows: Sequence[Window]) -> tuple[Half, ...]:
     return tuple(
         Half(
             extent=half.extent,
-            windows=half_figures(half, windows),
+            windows=half_outcome(half, windows),
             knee=find_knee(half),
             targets=returning_targets(half),
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from idlestate.advisor.advice import Advice
 from idlestate.advisor.censored_windows import CENSORED_SHARE
-from idlestate.advisor.window_figures import WindowFigures
+from idlestate.advisor.window_outcome import WindowOutcome
 from idlestate.errors import RefusedError
 from idlestate.retention.durations import duration_ms, format_duration
 
@@ -89,7 +89,7 @@ def _drawn(advice: Advice, kind: str) -> bytes:
     return drawn.getvalue()
 
 
-def _figure(advice: Advice, points: Sequence[WindowFigures]) -> "Figure":
+def _figure(advice: Advice, points: Sequence[WindowOutcome]) -> "Figure":
     from matplotlib.figure import Figure  # noqa: PLC0415 - see the top
 
     figure = Figure(figsize=SIZE_IN, facecolor=PAPER)

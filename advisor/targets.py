@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from idlestate.advisor.bisection import first_true
 from idlestate.advisor.censored_windows import is_censored
 from idlestate.advisor.event_log import EventLog
-from idlestate.advisor.window_figures import WindowFigures
 from idlestate.advisor.window_ladder import Window
+from idlestate.advisor.window_outcome import WindowOutcome
 
 RETURNING_SHARES = (0.05, 0.01)
 _SECOND_MS = 1000
@@ -68,7 +68,7 @@ def key_budget(
     keys: int,
     log: EventLog,
     most_keys: Callable[[Sequence[Window]], Sequence[int]],
-    known: Sequence[WindowFigures],
+    known: Sequence[WindowOutcome],
 ) -> KeyBudget:
     """The longest window for a number of keys.
 

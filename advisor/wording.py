@@ -7,7 +7,7 @@ from idlestate.advisor.advice import Advice
 from idlestate.advisor.censored_windows import CENSORED_MARK
 from idlestate.advisor.knee import LEAST_DISTANCE, Knee
 from idlestate.advisor.targets import ReturningTarget
-from idlestate.advisor.window_figures import WindowFigures
+from idlestate.advisor.window_outcome import WindowOutcome
 from idlestate.config.plurals import counted
 from idlestate.retention.durations import format_duration
 from idlestate.retention.readable_quantities import in_bytes
@@ -39,7 +39,7 @@ def headers(advice: Advice) -> list[str]:
     return ["window", "returning keys", "share", "mean keys", "peak keys", *held, "most state"]
 
 
-def cells(figures: WindowFigures) -> list[str]:
+def cells(figures: WindowOutcome) -> list[str]:
     """The row of a window, with the columns of `headers`."""
     mark = f" {CENSORED_MARK}" if figures.is_censored else ""
     return [

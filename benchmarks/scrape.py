@@ -15,8 +15,8 @@ import numpy as np
 
 from idlestate.metrics import families, scrape_cache
 from idlestate.metrics.exporter import Exporter
-from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import OperatorMetrics
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.samples import BucketCounts
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy
@@ -39,9 +39,9 @@ def key_times(seed: int) -> KeyTimes:
 ACCESSES, ENDS = key_times(1), key_times(2)
 
 
-def figures(number: int) -> OperatorFigures:
+def figures(number: int) -> OperatorStatistics:
     counted = {name: BucketCounts.none(name).with_value(name, 0.02) for name in families.DURATIONS}
-    return OperatorFigures(
+    return OperatorStatistics(
         operator=f"clicks-by-session-{number}",
         watermark_ms=NOW_MS,
         input_rows=10_000_000 + number,

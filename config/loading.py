@@ -28,7 +28,7 @@ from idlestate.config.problems import (
 )
 from idlestate.config.query_sources import origin_of
 from idlestate.config.sidecar_rules import clear_text_warnings
-from idlestate.config.sidecar_settings import HostedOperator, Sidecar
+from idlestate.config.sidecar_settings import Sidecar, SidecarOperator
 from idlestate.config.sql.query_plan import QueryPlan, Retention
 from idlestate.config.unbounded_growth import unbounded_advice
 from idlestate.config.yaml_loader import MAX_BYTES, read_yaml
@@ -127,7 +127,7 @@ class Config:
         by_hint = _ends(query.second_retention if query else None)
         return unbounded_advice(f"the right input of {uid}", choice, by_hint=by_hint)
 
-    def _named(self, uid: str) -> Pipeline | HostedOperator | None:
+    def _named(self, uid: str) -> Pipeline | SidecarOperator | None:
         hosted = self.sidecar.operators if self.sidecar else {}
         return self.pipelines.get(uid) or hosted.get(uid)
 

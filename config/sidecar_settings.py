@@ -50,7 +50,7 @@ def _read_type(value: object, words: tuple[str, ...]) -> str:
 ColumnType = Annotated[str, FieldKind(partial(_read_type, words=_TYPES), {"enum": list(_TYPES)})]
 
 
-class HostedOperator(Section):
+class SidecarOperator(Section):
     """An operator that clients write to without a Spark query; it uses processing time."""
 
     columns: dict[text.Column, ColumnType] = Field(examples=["{user: string, amount: bigint}"])
@@ -113,5 +113,5 @@ class Sidecar(Section):
     """How long expired records are kept for consumers that do not acknowledge them; default 7d."""
     max_clock_step_ms: times.PositiveSpan = Field(default=300_000, alias="max_clock_step")
     """How far the wall clock may jump before sweeps stop until someone intervenes; default 5m."""
-    operators: dict[text.Name, HostedOperator] = Field(default_factory=dict)
+    operators: dict[text.Name, SidecarOperator] = Field(default_factory=dict)
     """Operators that clients write to, by uid."""

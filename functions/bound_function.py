@@ -60,7 +60,7 @@ class BoundFunction:
         merge: "MergePolicy",
         showing: "Showing | None",  # noqa: ARG002
     ) -> "Outcome":
-        """See `idlestate.backends.shards.batch_work.BatchWork`."""
+        """See `idlestate.backends.shards.operator_step.OperatorStep`."""
         # The driver, which only sends functions, loads no states.
         from idlestate.functions.function_step import apply_function  # noqa: PLC0415
 

@@ -28,7 +28,7 @@ from idlestate.functions.errors import FunctionError, error_in_open, log_replace
 from idlestate.functions.hot_keys import hot_keys
 from idlestate.functions.keys_after import KeysAfter
 from idlestate.functions.loop_step import one_by_one
-from idlestate.functions.row_order import in_row_order
+from idlestate.functions.record_order import in_row_order
 from idlestate.functions.wave_step import in_waves
 from idlestate.retention.age_buckets import count_ages
 from idlestate.retention.lives import Lives

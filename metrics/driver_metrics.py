@@ -7,9 +7,9 @@ from threading import Lock
 from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.history import HistoryFile
-from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_forecasts import Outlooks
 from idlestate.metrics.operator_metrics import OperatorMetrics
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.samples import Samples
 from idlestate.metrics.step_durations import Durations
 from idlestate.retention.budget import Budget, no_budget
@@ -39,16 +39,16 @@ class DriverMetrics:
         self.durations = Durations(families.BATCH_DURATION)
         self.dropped = 0
         self._lock = Lock()
-        self._figures: dict[str, OperatorFigures] = {}
+        self._figures: dict[str, OperatorStatistics] = {}
         OperatorMetrics(exporter, self.at)
         exporter.add((families.DROPPED_FIGURES,), self._samples)
 
-    def show(self, figures: OperatorFigures) -> None:
+    def show(self, figures: OperatorStatistics) -> None:
         """Export these figures of an operator from now on."""
         with self._lock:
             self._figures[figures.operator] = figures
 
-    def at(self, _now_ms: int) -> list[OperatorFigures]:
+    def at(self, _now_ms: int) -> list[OperatorStatistics]:
         """The newest figures of all operators."""
         with self._lock:
             every = list(self._figures.values())

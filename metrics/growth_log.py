@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from idlestate.errors import IdlestateError
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 
 VERSION = 1
 MAX_POINTS = 10_000
@@ -59,7 +59,7 @@ class GrowthPoint:
     returning_keys: int = 0
 
     @classmethod
-    def of(cls, figures: OperatorFigures, time_ms: int) -> "GrowthPoint":
+    def of(cls, figures: OperatorStatistics, time_ms: int) -> "GrowthPoint":
         """The point of a batch's figures, at `time_ms`."""
         return cls(
             batch_id=figures.batch_id,

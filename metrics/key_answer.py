@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from idlestate.backends.shards.key_facts import Explanation, KeyState
+from idlestate.backends.shards.key_details import Explanation, KeyState
 from idlestate.backends.shards.key_in_words import key_in_words
 from idlestate.metrics.growth_curve_on_page import moment
 from idlestate.metrics.key_lookup_form import KeyAnswer
@@ -25,25 +25,25 @@ def answer_of(found: Explanation, values: Mapping[str, object] | None = None) ->
         found: the explanation.
         values: the aggregates of the key by name, if they are known.
     """
-    return KeyAnswer(key_in_words(found.facts, moment), list(_facts(found, values or {})))
+    return KeyAnswer(key_in_words(found.details, moment), list(_facts(found, values or {})))
 
 
 def _facts(found: Explanation, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for name, value in (*found.key.items(), *values.items()):
         yield name, "null" if value is None else str(value)
     for name, field in _TIMES.items():
-        at_ms = getattr(found.facts, field)
+        at_ms = getattr(found.details, field)
         if at_ms is not None:
             yield name, moment(at_ms)
-    for side, of in found.facts.sides.items():
+    for side, of in found.details.sides.items():
         yield f"{side.capitalize()} rows", f"{of.rows:,}, {of.overdue:,} of them overdue"
         yield f"Oldest {side} row", moment(of.first_ms)
         yield f"Newest {side} row", moment(of.last_ms)
         if of.next_end_ms is not None:
             yield f"Next {side} row ends", moment(of.next_end_ms)
-    if found.facts.held_rows:
-        yield "Waiting rows", f"{found.facts.held_rows:,}"
-    if found.facts.state is KeyState.OPEN and found.facts.deadline_ms is not None:
-        yield "Time left", span_in_words(max(found.facts.deadline_ms - found.now_ms, 0), 2)
+    if found.details.held_rows:
+        yield "Waiting rows", f"{found.details.held_rows:,}"
+    if found.details.state is KeyState.OPEN and found.details.deadline_ms is not None:
+        yield "Time left", span_in_words(max(found.details.deadline_ms - found.now_ms, 0), 2)
     if found.policy.chosen_by:
         yield "Policy chosen by", found.policy.chosen_by

@@ -11,8 +11,8 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import reached_watermark_ms, read_batch_times
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_report import ShardReport, report_of
-from idlestate.metrics.operator_figures import OperatorFigures
-from idlestate.metrics.shard_totals import operator_figures
+from idlestate.metrics.operator_statistics import OperatorStatistics
+from idlestate.metrics.shard_totals import operator_statistics
 from idlestate.retention.policy import Policy
 from idlestate.retention.policy_version import PolicyVersion
 
@@ -40,10 +40,10 @@ class NewestShardReports:
         """The batch that was taken over: reports of earlier batches are outdated."""
 
     @property
-    def figures(self) -> OperatorFigures:
+    def figures(self) -> OperatorStatistics:
         """The sum of the reports."""
         every = list(self._reports.values())
-        now = operator_figures(
+        now = operator_statistics(
             self._uid,
             self._in_force.policy,
             every,

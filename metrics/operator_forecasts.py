@@ -13,7 +13,7 @@ from threading import Lock
 from idlestate.errors import StoreError
 from idlestate.metrics.forecast import full_in_s, next_day, next_hour, settling_ms
 from idlestate.metrics.history import History, HistoryFile, Size
-from idlestate.metrics.operator_figures import OperatorFigures, Outlook
+from idlestate.metrics.operator_statistics import OperatorStatistics, Outlook
 from idlestate.retention.budget import Budget, no_budget
 from idlestate.retention.policy import Policy
 
@@ -55,7 +55,7 @@ class Outlooks:
         self._lock = Lock()
         self._known: dict[str, _Known] = {}
 
-    def note(self, figures: OperatorFigures, time_ms: int) -> None:
+    def note(self, figures: OperatorStatistics, time_ms: int) -> None:
         """Take an operator's size at a time of its own (event time or the clock), in ms."""
         uid = figures.operator
         with self._lock:
@@ -80,7 +80,7 @@ class Outlooks:
                 with suppress(OSError):
                     known.history.save(file)
 
-    def complete(self, figures: OperatorFigures) -> OperatorFigures:
+    def complete(self, figures: OperatorStatistics) -> OperatorStatistics:
         """The figures with the operator's budget and outlook."""
         known = self._known.get(figures.operator)
         return replace(

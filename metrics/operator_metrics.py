@@ -1,7 +1,7 @@
 """The metrics of operators, which are the same wherever an operator runs.
 
 Nothing is counted here. State keeps the counts, exactly once; each scrape asks for the newest
-`OperatorFigures`, which have absolute values. A restart therefore continues the counters, and a
+`OperatorStatistics`, which have absolute values. A restart therefore continues the counters, and a
 replayed batch is not counted twice. Only durations belong to this process and start at zero with
 it.
 
@@ -16,15 +16,15 @@ from typing import Final, TypeAlias
 from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.families import Name
-from idlestate.metrics.key_age_figures import idle_ages, keys_due
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.key_ages import idle_ages, keys_due
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.samples import BucketCounts, Labels, Samples, Value
 from idlestate.retention.policy import FOREVER_MS
 
-FiguresAt: TypeAlias = Callable[[int], Sequence[OperatorFigures]]
+StatisticsAt: TypeAlias = Callable[[int], Sequence[OperatorStatistics]]
 """The newest figures of all operators, at a time of the wall clock (ms)."""
 
-_PLAIN: Mapping[Name, Callable[[OperatorFigures], float]] = {
+_PLAIN: Mapping[Name, Callable[[OperatorStatistics], float]] = {
     families.INPUT_ROWS: lambda f: f.input_rows,
     families.LATE_ROWS: lambda f: f.late_rows,
     families.LIVE_KEYS: lambda f: f.live_keys,
@@ -44,7 +44,7 @@ _PLAIN: Mapping[Name, Callable[[OperatorFigures], float]] = {
     families.RETENTION_LIFETIME: lambda f: _span_s(f.policy.max_lifetime_ms),
     families.POLICY_VERSION: lambda f: f.policy_version,
 }
-_BY_LABEL: Mapping[Name, Callable[[OperatorFigures], Mapping[str, float]]] = {
+_BY_LABEL: Mapping[Name, Callable[[OperatorStatistics], Mapping[str, float]]] = {
     families.REJECTED_ROWS: lambda f: _bounded(f.rejected_rows, families.REJECT_REASONS),
     families.KEYS_EXPIRED: lambda f: _bounded(f.keys_expired, families.EXPIRY_REASONS),
     families.ROWS_BY_INPUT: lambda f: {name: of.read for name, of in f.inputs.items()},
@@ -55,7 +55,7 @@ _BY_LABEL: Mapping[Name, Callable[[OperatorFigures], Mapping[str, float]]] = {
     },
 }
 """Families with one label more, by its value."""
-_OPTIONAL: Mapping[Name, Callable[[OperatorFigures], float | BucketCounts | None]] = {
+_OPTIONAL: Mapping[Name, Callable[[OperatorStatistics], float | BucketCounts | None]] = {
     families.SWEPT: lambda f: _optional_s(f.swept_ms),
     families.COMPACTED: lambda f: _optional_s(f.compacted_ms),
     families.BUDGET_KEYS: lambda f: f.budget.keys or None,
@@ -64,7 +64,7 @@ _OPTIONAL: Mapping[Name, Callable[[OperatorFigures], float | BucketCounts | None
 """Families that not every operator has."""
 
 
-def _forecasts(figures: OperatorFigures) -> dict[Labels, float]:
+def _forecasts(figures: OperatorStatistics) -> dict[Labels, float]:
     """By horizon and bound, as far as they are known."""
     outlook = figures.outlook
     found: dict[Labels, float] = {}
@@ -74,7 +74,7 @@ def _forecasts(figures: OperatorFigures) -> dict[Labels, float]:
     return found
 
 
-_BY_LABELS: Mapping[Name, Callable[[OperatorFigures], Mapping[Labels, float]]] = {
+_BY_LABELS: Mapping[Name, Callable[[OperatorStatistics], Mapping[Labels, float]]] = {
     families.BUDGET_FULL: lambda f: {(budget,): full_s for budget, full_s in f.full_s.items()},
     families.FORECAST: _forecasts,
 }
@@ -88,22 +88,22 @@ class OperatorMetrics:
 
     Args:
         exporter: where they are exported.
-        figures_at: called once per scrape with the time. The label `operator` has the uids of what
-            it answers.
+        statistics_at: called once per scrape with the time. The label `operator` has the uids of
+            what it answers.
     """
 
-    def __init__(self, exporter: Exporter, figures_at: FiguresAt) -> None:
+    def __init__(self, exporter: Exporter, statistics_at: StatisticsAt) -> None:
         self._cap = exporter.cap
-        self._figures_at = figures_at
+        self._statistics_at = statistics_at
         exporter.add(families.OF_OPERATOR, self._samples)
 
     def _samples(self, now_ms: int) -> Samples:
-        every = self._figures_at(now_ms)
+        every = self._statistics_at(now_ms)
         shown = self._cap.admitted(families.OPERATOR, (each.operator for each in every), SERIES)
         return samples_of([each for each in every if each.operator in shown], now_ms)
 
 
-def samples_of(operators: Sequence[OperatorFigures], now_ms: int) -> Samples:
+def samples_of(operators: Sequence[OperatorStatistics], now_ms: int) -> Samples:
     """The samples of operators.
 
     Args:

@@ -7,9 +7,9 @@ from xml.etree.ElementTree import Element
 from idlestate.metrics.forecast import Range
 from idlestate.metrics.growth_curve_on_page import curve_figure, moment
 from idlestate.metrics.history import Size
-from idlestate.metrics.key_age_figures import keys_due
+from idlestate.metrics.key_ages import keys_due
 from idlestate.metrics.key_lookup_form import facts_list
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.policy_in_words import policy_in_words
 from idlestate.retention.readable_quantities import in_bytes, span_in_words
@@ -19,7 +19,7 @@ _IN_SIDECAR = "known to its sidecar"
 
 
 def operator_view(
-    figures: OperatorFigures, now_ms: int, curve: Sequence[Size], notices: Sequence[str]
+    figures: OperatorStatistics, now_ms: int, curve: Sequence[Size], notices: Sequence[str]
 ) -> list[Element]:
     """Its sections.
 
@@ -39,13 +39,13 @@ def operator_view(
     ]
 
 
-def lag(figures: OperatorFigures, now_ms: int) -> str:
+def lag(figures: OperatorStatistics, now_ms: int) -> str:
     """The expiry lag."""
     lag_ms = figures.expiry_lag_ms(now_ms)
     return _IN_SIDECAR if lag_ms is None else span_in_words(lag_ms, 2)
 
 
-def next_due(figures: OperatorFigures) -> str:
+def next_due(figures: OperatorStatistics) -> str:
     """When the next key is due."""
     if figures.next_end_ms is None:
         return _IN_SIDECAR
@@ -54,7 +54,7 @@ def next_due(figures: OperatorFigures) -> str:
     return "none" if not figures.live_keys or figures.policy.is_unbounded else "not known yet"
 
 
-def _state(figures: OperatorFigures) -> Iterator[tuple[str, str]]:
+def _state(figures: OperatorStatistics) -> Iterator[tuple[str, str]]:
     yield "Keys", f"{figures.live_keys:,}"
     yield "Keys without retention", f"about {max(figures.keys_seen, figures.live_keys):,}"
     yield "State", in_bytes(figures.state_bytes)
@@ -75,7 +75,7 @@ def _state(figures: OperatorFigures) -> Iterator[tuple[str, str]]:
         yield "Rows that wait for their turn", f"{figures.held_rows:,}"
 
 
-def _expiry(figures: OperatorFigures, now_ms: int) -> Iterator[tuple[str, str]]:
+def _expiry(figures: OperatorStatistics, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "Expiry lag", lag(figures, now_ms)
     yield "Next key due", next_due(figures)
     if figures.ends.keys:
@@ -90,7 +90,7 @@ def _expiry(figures: OperatorFigures, now_ms: int) -> Iterator[tuple[str, str]]:
     yield "Returning", f"{figures.returning_keys:,} ({share:.1%} of those created)"
 
 
-def _forecast(figures: OperatorFigures) -> Iterator[tuple[str, str]]:
+def _forecast(figures: OperatorStatistics) -> Iterator[tuple[str, str]]:
     budget, outlook = figures.budget, figures.outlook
     yield "Keys in 1 hour", _range(outlook.in_1h)
     yield "Keys in 24 hours", _range(outlook.in_24h)
@@ -118,13 +118,13 @@ def _full(seconds: float) -> str:
     return f"in {span_in_words(int(seconds) * 1000, 2)}"
 
 
-def _upto_now(curve: Sequence[Size], figures: OperatorFigures, now_ms: int) -> Sequence[Size]:
+def _upto_now(curve: Sequence[Size], figures: OperatorStatistics, now_ms: int) -> Sequence[Size]:
     """The curve with the newest figures, which come more often than its points."""
     now = Size(figures.time_ms(now_ms), figures.live_keys)
     return [*curve, now] if curve and curve[-1].time_ms < now.time_ms else curve
 
 
-def _policy(figures: OperatorFigures) -> Iterator[Element]:
+def _policy(figures: OperatorStatistics) -> Iterator[Element]:
     yield tag("p", f"Version {figures.policy_version}.", class_="muted")
     yield tag("ul", *(tag("li", each) for each in policy_in_words(figures.policy)))
 

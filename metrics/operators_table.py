@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 from idlestate.metrics.growth_curve_on_page import curve, in_words
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_lookup_form import facts_list
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.operator_view import lag, next_due
 from idlestate.retention.policy_in_words import policy_in_words
 from idlestate.retention.readable_quantities import in_bytes, span_in_words
@@ -24,7 +24,7 @@ _NAME: Final = "name"
 
 
 def operators_table(
-    every: Sequence[OperatorFigures],
+    every: Sequence[OperatorStatistics],
     query: str,
     now_ms: int,
     curve_of: Callable[[str], Sequence[Size]],
@@ -63,7 +63,7 @@ def operators_table(
     ]
 
 
-def _orders(now_ms: int) -> dict[str, Callable[[OperatorFigures], float]]:
+def _orders(now_ms: int) -> dict[str, Callable[[OperatorStatistics], float]]:
     """By column what it is sorted by, the highest first."""
     return {
         "keys": lambda each: each.live_keys,
@@ -74,7 +74,7 @@ def _orders(now_ms: int) -> dict[str, Callable[[OperatorFigures], float]]:
     }
 
 
-def _totals(every: Sequence[OperatorFigures], now_ms: int) -> list[tuple[str, str]]:
+def _totals(every: Sequence[OperatorStatistics], now_ms: int) -> list[tuple[str, str]]:
     return [
         ("Operators", f"{len(every):,}"),
         ("Keys", f"{sum(each.live_keys for each in every):,}"),
@@ -99,7 +99,7 @@ def _search(find: str, sort: str) -> Element:
 
 
 def _counted(
-    found: Sequence[OperatorFigures], every: Sequence[OperatorFigures], page: int, pages: int
+    found: Sequence[OperatorStatistics], every: Sequence[OperatorStatistics], page: int, pages: int
 ) -> str:
     text = f"{len(found):,} operators"
     if len(found) < len(every):
@@ -135,7 +135,7 @@ def _head(title: str, column: str, find: str, sort: str) -> Element:
 
 
 def _row(
-    figures: OperatorFigures, now_ms: int, sizes: Sequence[Size], notices: Sequence[str]
+    figures: OperatorStatistics, now_ms: int, sizes: Sequence[Size], notices: Sequence[str]
 ) -> Element:
     uid = figures.operator
     picture = curve(sizes, in_words(sizes), SMALL_BUCKETS) if len(sizes) > 1 else "-"

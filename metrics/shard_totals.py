@@ -2,26 +2,26 @@
 
 from collections.abc import Iterable, Sequence
 
-from idlestate.backends.shards.shard_figures import ShardFigures
+from idlestate.backends.shards.shard_statistics import ShardStatistics
 from idlestate.metrics.families import ABSENCE, EXPIRY_REASONS, REJECT_REASONS
-from idlestate.metrics.operator_figures import InputRows, OperatorFigures
+from idlestate.metrics.operator_statistics import InputRows, OperatorStatistics
 from idlestate.metrics.samples import BucketCounts
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
 from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.time_bins import KeyTimes, TimeBins
 
 
-def operator_figures(
+def operator_statistics(
     uid: str,
     policy: Policy,
-    shards: Iterable[ShardFigures],
+    shards: Iterable[ShardStatistics],
     *,
     batch_id: int,
     batch_time_ms: int,
     policy_version: int,
     reached_ms: int = 0,
     input_names: Sequence[str] = (),
-) -> OperatorFigures:
+) -> OperatorStatistics:
     """The figures of an operator.
 
     Args:
@@ -40,7 +40,7 @@ def operator_figures(
     time_ms = max((each.time_ms for each in every), default=0)
     # NEVER_MS: only a look at the tables would tell.
     ends_ms = [each.next_end_ms for each in every if each.next_end_ms != NEVER_MS]
-    return OperatorFigures(
+    return OperatorStatistics(
         operator=uid,
         batch_id=batch_id,
         batches=batch_id + 1,
@@ -79,7 +79,7 @@ def operator_figures(
     )
 
 
-def _inputs(shards: Iterable[ShardFigures], names: Sequence[str]) -> dict[str, InputRows]:
+def _inputs(shards: Iterable[ShardStatistics], names: Sequence[str]) -> dict[str, InputRows]:
     """The rows of two inputs; some shards count none."""
     known = [each.inputs for each in shards if each.inputs] or [[0] * (3 * len(names))]
     counts = [sum(each) for each in zip(*known, strict=True)]

@@ -98,7 +98,7 @@ class CountedState(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Figures:
+class _Statistics:
     """The newest figures of one operator."""
 
     keys: int | None = None
@@ -149,7 +149,7 @@ class StateMetrics:
             )
         self._clock = clock or SystemClock()
         self._lock = Lock()
-        self._known: dict[str, _Figures] = {}
+        self._known: dict[str, _Statistics] = {}
         self._durations = Durations(families.SWEEP_DURATION)
         exporter = Exporter(self._clock)
         self._cap = exporter.cap
@@ -198,7 +198,7 @@ class StateMetrics:
             due.append(DueTimes.of(timers.times_ms(TimeDomain.PROCESSING), None))
             due.append(DueTimes.of(timers.times_ms(TimeDomain.EVENT), watermark_ms))
         now = replace(
-            self._known.get(uid, _Figures()),
+            self._known.get(uid, _Statistics()),
             keys=backend.size(state.name),
             bytes=max(used.total_bytes - used.dead_bytes, 0),
             dead=None if backend.kind == "heap" else used.dead_bytes,
@@ -227,7 +227,7 @@ class StateMetrics:
         began_s = self._clock.monotonic_s()
         report = backend.sweep(now_ms, budget, records=records)
         self._durations.observe(families.SWEEP_DURATION, uid, self._clock.monotonic_s() - began_s)
-        before = self._known.get(uid, _Figures())
+        before = self._known.get(uid, _Statistics())
         now = replace(before, expired=before.expired + report.removed)
         self._show(uid, replace(now, swept_ms=self._clock.now_ms()) if report.done else now)
         return report
@@ -242,7 +242,7 @@ class StateMetrics:
     def __exit__(self, *_error: object) -> None:
         self.stop()
 
-    def _show(self, uid: str, figures: _Figures) -> None:
+    def _show(self, uid: str, figures: _Statistics) -> None:
         with self._lock:
             self._known[uid] = figures
 
@@ -256,7 +256,7 @@ class StateMetrics:
         return found
 
     def _add(
-        self, found: dict[Name, dict[Labels, Value]], uid: str, of: _Figures, now_ms: int
+        self, found: dict[Name, dict[Labels, Value]], uid: str, of: _Statistics, now_ms: int
     ) -> None:
         one = (uid,)
         found[families.KEYS_EXPIRED][uid, "ttl"] = of.expired

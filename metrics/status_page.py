@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element
 from idlestate.metrics.growth_curve_on_page import moment
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_lookup_form import KeyAnswer, KeyLookup, as_in_urls, lookup_view
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.operator_view import operator_view
 from idlestate.metrics.operators_table import operators_table
 from idlestate.metrics.version import VERSION
@@ -46,7 +46,7 @@ class Subject:
 
     name: str
     now_ms: Callable[[], int]
-    figures: Callable[[int], Sequence[OperatorFigures]]
+    figures: Callable[[int], Sequence[OperatorStatistics]]
     curve: Callable[[str], Sequence[Size]] = lambda _: ()
     notices: Callable[[str], Sequence[str]] = lambda _: ()
     keys: KeyLookup | None = None
@@ -90,7 +90,7 @@ class StatusPage:
         return self._page("Not found", now_ms, [text], HTTPStatus.NOT_FOUND)
 
     def _shown(
-        self, figures: OperatorFigures, now_ms: int, key: str | None, keys: KeyLookup | None
+        self, figures: OperatorStatistics, now_ms: int, key: str | None, keys: KeyLookup | None
     ) -> Reply:
         uid, status = figures.operator, HTTPStatus.OK
         body = operator_view(figures, now_ms, self._subject.curve(uid), self._subject.notices(uid))

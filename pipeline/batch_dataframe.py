@@ -78,7 +78,7 @@ def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: Operato
                 counts,
                 times,
                 task.in_force,
-                spec.work,
+                spec.operator_step,
             )
         except IdlestateError as error:
             raise as_marked(error, spec.uid) from error

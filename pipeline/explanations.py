@@ -15,7 +15,13 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.files.spark_logs import newest_committed, reached_watermark_ms
 from idlestate.backends.runs.table_schema import KeyColumns
-from idlestate.backends.shards.key_facts import Explanation, KeyFacts, facts_of, one_key, shard_of
+from idlestate.backends.shards.key_details import (
+    Explanation,
+    KeyDetails,
+    details_of,
+    one_key,
+    shard_of,
+)
 from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.packet_codec import KeptPacketError
 from idlestate.errors import DamagedStateError, RefusedError
@@ -99,7 +105,7 @@ def _in_checkpoint(
     else:
         now_ms = max(now_ms, record.time_ms)
     try:
-        facts = facts_of(table, record, columns, in_force.of_sides, now_ms)
+        facts = details_of(table, record, columns, in_force.of_sides, now_ms)
     except KeptPacketError as error:
         raise DamagedStateError(f"operator {uid!r} of checkpoint {checkpoint}: {error}") from error
     shown = {name: column[0].as_py() for (name, _), column in zip(spec.keys, columns, strict=True)}
@@ -126,7 +132,7 @@ def _asked(
         raise RefusedError(str(error)) from error
     policy = replace(Policy.from_json(facts["policy"]), chosen_by=facts["chosen_by"])
     (shown,) = rows.to_pylist()
-    found = KeyFacts.from_json(facts["facts"])
+    found = KeyDetails.from_json(facts["details"])
     right = right_policy(facts)
     return Explanation(uid, shown, facts["now_ms"], found, policy, facts["policy_version"], right)
 

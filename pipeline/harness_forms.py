@@ -13,7 +13,7 @@ class HarnessOfForms(OperatorHarness[Given]):
     @property
     def forms(self) -> tuple[str, ...]:
         """The forms in which the function can be called, as in `BoundFunction`."""
-        form = _work(self._spec).form
+        form = _operator_step(self._spec).form
         return ("keyed", "batched") if form == "both" else (form,)
 
     def use_form(self, form: str) -> None:
@@ -23,12 +23,12 @@ class HarnessOfForms(OperatorHarness[Given]):
 
         def bound(spec: OperatorSpec) -> OperatorSpec:
             spec = bind(spec)
-            return replace(spec, work=replace(_work(spec), form=form))
+            return replace(spec, operator_step=replace(_operator_step(spec), form=form))
 
         self._bind = bound
         self.restart()
 
 
-def _work(spec: OperatorSpec) -> BoundFunction:
-    assert isinstance(spec.work, BoundFunction)
-    return spec.work
+def _operator_step(spec: OperatorSpec) -> BoundFunction:
+    assert isinstance(spec.operator_step, BoundFunction)
+    return spec.operator_step

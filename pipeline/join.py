@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from idlestate.backends.shards.state_rows_of_joins import JOIN_SIDE
-from idlestate.backends.shards.stream_join import HOW, Between, JoinWork, StreamJoin, stream_join
+from idlestate.backends.shards.stream_join import HOW, Between, JoinStep, StreamJoin, stream_join
 from idlestate.config.policy_argument import choose_policy
 from idlestate.config.unbounded_growth import unbounded_warning
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
@@ -219,7 +219,7 @@ def join_operator(
         if each.time is TimeDomain.PROCESSING:
             raise given.refused("a join needs event time; use a policy with time: event")
         refuse_counted_reads(uid, each)
-    spec = replace(spec, work=JoinWork(), right_policy=right_kept)
+    spec = replace(spec, operator_step=JoinStep(), right_policy=right_kept)
     behind = delay if right_delay is None else right_delay
     inputs = [
         OneOfTwo(LEFT, (*keys, *of_left), delay, marking.event_time, bad),

@@ -45,7 +45,7 @@ def operator_dataframe(
     """The changelog of an operator of some kind; arguments as in `retain` and `checked_operator`.
 
     Args:
-        bind: gives the operator its work, such as a function; None for kinds of lives.
+        bind: gives the operator its step, such as a function; None for kinds of lives.
 
     Raises:
         RefusedError: the input, session or arguments do not fit; the text says what to write.
@@ -101,7 +101,7 @@ def _retain_stream(
         packed(inputs)
         .groupBy("shard")
         .transformWithState(
-            ShardProcessor(spec.uid, spec.work, spec.table.classes),
+            ShardProcessor(spec.uid, spec.operator_step, spec.table.classes),
             OUTPUT_SCHEMA,
             "Append",
             "EventTime" if spec.is_event_time else "None",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
 from idlestate.backends.shards.input_watermarks import InputTerms
+from idlestate.backends.shards.operator_step import LIFE_STEP, OperatorStep
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
 
@@ -61,7 +61,7 @@ class OperatorSpec:
     """The number of Spark partitions for a sidecar's shards."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """New to old names of aggregates; the checkpoint has their state under the old name."""
-    work: BatchWork = LIVES_WORK
+    operator_step: OperatorStep = LIFE_STEP
     """What its shards make of records; of `process`, the function."""
     right_policy: Policy | None = None
     """Of a join the policy of right rows."""

@@ -169,5 +169,5 @@ def with_function(
             "create in open what tasks cannot be sent, such as locks and connections"
         ) from error
     given = kind.given_columns, kind.output, kind.ttls_ms
-    work = BoundFunction(spec.uid, copied, *given, rejects, form)
-    return replace(spec, work=work)
+    operator_step = BoundFunction(spec.uid, copied, *given, rejects, form)
+    return replace(spec, operator_step=operator_step)

@@ -100,7 +100,7 @@ class OperatorHarness(Generic[Given]):
     ) -> None:
         """An operator that saw nothing.
 
-        `bind` gives it a work that keeps nothing of earlier batches; other arguments as of
+        `bind` gives it a step that keeps nothing of earlier batches; other arguments as of
         `checked_operator`.
         """
         columns = arrow_schema(schema)
@@ -177,7 +177,7 @@ class OperatorHarness(Generic[Given]):
             of_texts(counts),
             task.times,
             task.in_force,
-            self._spec.work,
+            self._spec.operator_step,
         )
         before, self._record = self._record, advanced.record
         self._batch_id += 1

@@ -26,7 +26,7 @@ from idlestate.backends.files.spark_logs import (
     owed_sweep,
     plan_end,
 )
-from idlestate.backends.shards.shard_figures import ShardFigures
+from idlestate.backends.shards.shard_statistics import ShardStatistics
 from idlestate.pipeline.checkpoint.recorded_shards import read_records
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.query_start_listener import operators_of
@@ -93,13 +93,13 @@ def _end_ms(checkpoint: Folder, spec: OperatorSpec, spark: SparkSession) -> int 
     if not spec.table.in_order or committed is None:
         return None
     link = link_of(checkpoint, spec.uid, spec.sidecar, runs_query=True)
-    figures: Sequence[ShardFigures]
+    figures: Sequence[ShardStatistics]
     if link is not None:
         figures = reports_of(checkpoint, link, committed)
     else:
         layout = read_layout(checkpoint, spec.uid)
         records = read_records(checkpoint, spec.uid, layout, committed, spark)
-        figures = [ShardFigures.of(each, spec.policy) for each in records]
+        figures = [ShardStatistics.of(each, spec.policy) for each in records]
     if not any(each.held_rows for each in figures):
         return None
     return max(each.highest_ms for each in figures)

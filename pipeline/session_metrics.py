@@ -25,7 +25,7 @@ from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.history import HistoryFile
 from idlestate.metrics.newest_shard_reports import NewestShardReports, reports_in
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.spark_metrics import SparkMetrics
 from idlestate.pipeline.checkpoint.recorded_shards import recorded_shards
 from idlestate.pipeline.operator_spec import OperatorSpec
@@ -52,7 +52,7 @@ class ObservedBatch:
 
     batch_id: int
     seconds: float
-    figures: OperatorFigures
+    figures: OperatorStatistics
     progress_ms: int
 
 
@@ -83,7 +83,7 @@ class SessionMetrics:
         self._listener: ProgressListener | None = None
         self._thread = threading.Thread(target=self._run, name="idlestate-progress", daemon=True)
 
-    def at(self, now_ms: int) -> list[OperatorFigures]:
+    def at(self, now_ms: int) -> list[OperatorStatistics]:
         """The figures of all operators for a page: `driver.at`, and what the driver's sidecars know
         of the next life to end.
         """

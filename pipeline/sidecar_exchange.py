@@ -109,7 +109,7 @@ class _Exchange:
         opened = main.call("open", self._opening()).header
         self._routes.take(opened["places"])
         handle = opened["handle"]
-        if self._spec.table.has_own_work:
+        if self._spec.table.has_own_step:
             cells, failed, figures = self._step_here(opened)
         else:
             cells, failed, figures = self._step_there(handle)
@@ -137,12 +137,12 @@ class _Exchange:
         return cells, [], answer.header["figures"]
 
     def _step_here(self, opened: Mapping[str, Any]) -> Stepped:
-        """A step that this task makes: only the task has the operator's own work."""
+        """A step that this task makes: only the task has the operator's own step."""
         batch, packets = self._batch, defaultdict[int, list[bytes]](list)
         for cell in self._cells:
             packets[batch.shards.index(cell["shard"])].append(cell["packet"])
         spec, shards = self._spec, len(batch.shards)
-        step = StepOnSidecarState(self._routes, spec.uid, spec.table, spec.work, shards)
+        step = StepOnSidecarState(self._routes, spec.uid, spec.table, spec.operator_step, shards)
         return step.run(opened, packets, self._counts(), batch.times, batch.in_force)
 
     def _counts(self) -> dict[int, RowsByInput]:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from idlestate.pipeline.spark.state_variable import STATE_NAME, STATE_SCHEMA
 
 if TYPE_CHECKING:
-    from idlestate.backends.shards.batch_work import BatchWork
+    from idlestate.backends.shards.operator_step import OperatorStep
     from idlestate.backends.shards.own_accumulator import Classes
     from idlestate.pipeline.step_on_spark_state import StepOnSparkState
 
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 class ShardProcessor(StatefulProcessor):
     """Keeps the shards of one operator."""
 
-    def __init__(self, uid: str, work: "BatchWork", classes: "Classes | None" = None) -> None:
-        """Take the operator's uid, which leads executors to the spec, its work, such as a function
+    def __init__(
+        self, uid: str, operator_step: "OperatorStep", classes: "Classes | None" = None
+    ) -> None:
+        """Take the operator's uid, which leads executors to the spec, its step, such as a function
         of the user's, and the classes of the user's accumulators.
         """
         self._uid = uid
-        self._work = work
+        self._operator_step = operator_step
         self._classes = classes or {}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -64,4 +66,6 @@ class ShardProcessor(StatefulProcessor):
     def _step(self) -> "StepOnSparkState":
         from idlestate.pipeline.step_on_spark_state import StepOnSparkState  # noqa: PLC0415 - see above
 
-        return StepOnSparkState(self._uid, self._handle, self._value, self._work, self._classes)
+        return StepOnSparkState(
+            self._uid, self._handle, self._value, self._operator_step, self._classes
+        )

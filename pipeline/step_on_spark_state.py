@@ -14,8 +14,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, Va
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
 
 from idlestate.backends.files.run_files import RunFiles
-from idlestate.backends.shards.batch_work import BatchWork
 from idlestate.backends.shards.late_and_rejected_rows import failed_as_json
+from idlestate.backends.shards.operator_step import OperatorStep
 from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.row_counts import RowsByInput, of_texts
 from idlestate.backends.shards.shard_batch import Advanced, advance
@@ -51,10 +51,10 @@ class StepOnSparkState:
         uid: str,
         handle: StatefulProcessorHandle,
         value: ValueState,
-        work: BatchWork,
+        operator_step: OperatorStep,
         classes: Classes,
     ) -> None:
-        """The operator, Spark's timers, the state in which a shard's record is kept, its work,
+        """The operator, Spark's timers, the state in which a shard's record is kept, its step,
         and the classes of the user's accumulators.
         """
         settle()
@@ -62,7 +62,7 @@ class StepOnSparkState:
         self._classes = classes
         self._handle = handle
         self._value = value
-        self._work = work
+        self._operator_step = operator_step
 
     @cached_property
     def _batch(self) -> TaskBatch:
@@ -97,7 +97,7 @@ class StepOnSparkState:
         except IdlestateError as error:
             raise marked(error, self._uid) from error
         report = report_of(record, self._batch.in_force, self._batch.times)
-        yield _row(**report.facts())
+        yield _row(**report.as_dict())
         for cell in advanced.cells:
             yield _row(cell=cell)
         failed = failed_as_json(advanced.failed, self._batch.times.batch_id)
@@ -123,7 +123,7 @@ class StepOnSparkState:
             counts,
             batch.times,
             batch.in_force,
-            self._work,
+            self._operator_step,
         )
         record = advanced.record
         if batch.in_force.policy.time is TimeDomain.EVENT:

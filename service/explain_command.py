@@ -15,7 +15,7 @@ from idlestate.service.sidecar_commands import refuse_unused, shows_secrets
 from idlestate.service.system_errors import os_problem
 
 if TYPE_CHECKING:
-    from idlestate.backends.shards.key_facts import Explanation
+    from idlestate.backends.shards.key_details import Explanation
 
 FAILED, USAGE = 1, 2
 
@@ -126,14 +126,14 @@ def _lines(found: "Explanation") -> list[str]:
 
     facts = found.to_json()
     key = ", ".join(f"{name}={_shown(value)}" for name, value in facts["key"].items())
-    lines = [f"{found.uid}, {key}: {key_in_words(found.facts, _moment)}"]
+    lines = [f"{found.uid}, {key}: {key_in_words(found.details, _moment)}"]
     for name in ("created_at", "written_at", "read_at", "armed_at", "last_access", "cleanup_at"):
         at_ms = facts[f"{name}_ms"]
         if at_ms is not None:
             lines.append(f"  {name:<12} {_moment(at_ms)}")
     if facts["timer_at_ms"] is not None:
         lines.append(f"  {'next timer':<12} {_moment(facts['timer_at_ms'])}")
-    for side, of in found.facts.sides.items():
+    for side, of in found.details.sides.items():
         times = f"of {_moment(of.first_ms)} to {_moment(of.last_ms)}"
         lines.append(f"  {side + ' rows':<12} {of.rows:,}, {of.overdue:,} of them overdue; {times}")
         if of.next_end_ms is not None:

@@ -10,7 +10,7 @@ from idlestate.backends.files.spark_logs import newest_batch
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_report import ShardReport
 from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.pipeline.session_metrics import ObservedBatch, SessionMetrics
 from idlestate.retention.policy import Policy
 
@@ -27,7 +27,7 @@ class Batch:
     batch_id: int
     rows: int
     seconds: float
-    figures: OperatorFigures
+    figures: OperatorStatistics
 
 
 class Monitor:
@@ -59,7 +59,7 @@ class Monitor:
             metrics.show(self._reports)
 
     @property
-    def figures(self) -> OperatorFigures:
+    def figures(self) -> OperatorStatistics:
         """The operator's figures now."""
         return self._reports.figures
 

@@ -12,7 +12,7 @@ from idlestate.metrics.growth_log import GrowthLog
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_answer import answer_of
 from idlestate.metrics.key_lookup_form import KeyAnswer
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.pipeline.explanations import explain
 from idlestate.sidecar.protocol.access_control import names_this_machine
@@ -22,7 +22,7 @@ from idlestate.timers.clock import Clock
 
 
 def run_page(
-    figures: Callable[[int], Sequence[OperatorFigures]],
+    figures: Callable[[int], Sequence[OperatorStatistics]],
     growth: GrowthLog,
     clock: Clock,
     pipeline: Pipeline,

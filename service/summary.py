@@ -2,13 +2,13 @@
 
 from idlestate.config.plurals import counted
 from idlestate.metrics.growth_log import GrowthLog
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.readable_quantities import in_bytes
 
 
 def summary(
-    figures: OperatorFigures,
+    figures: OperatorStatistics,
     growth: GrowthLog,
     policy: Policy,
     *,

@@ -29,7 +29,7 @@ from idlestate.state.state_schema import StateSchema
 from idlestate.state.sweep import SweepReport, TableSweep, expiry_times_ms
 from idlestate.state.table import Table
 from idlestate.state.timer_rows import TimerLayout
-from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_layer import Ttl
 from idlestate.state.usage import Usage
 from idlestate.timers.timer import TimerQueue, limit_from, time_from
 from idlestate.timers.timer_service import OnTimer, TimerService

@@ -81,7 +81,7 @@ def open_backend(
         StateMigrationError: keys or namespaces are stored as other types.
         BackendKindError: the kind is unknown, or the path does not fit it.
         StateTypeError: an argument has another type.
-        StorageError: the folder cannot be opened, or another process uses it.
+        StateStoreError: the folder cannot be opened, or another process uses it.
         DamagedStateError: a file of runs is lost or damaged; the text names it.
     """
     if isinstance(restore, str | PathLike) or not isinstance(restore, Iterable):

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions, spread
 from idlestate.state.codec import Codec
-from idlestate.state.given_values import are_normal, as_given, in_type, objects_of
+from idlestate.state.type_conversion import are_normal, array_or_list, in_type, objects_of
 
 Column = npt.NDArray[Any]
 
@@ -37,7 +37,7 @@ def as_column(codec: Codec, given: Any) -> tuple[Column, Flags]:
     Raises:
         StateTypeError: one has another type.
     """
-    kind, dtype, given = codec.kind, dtype_of(codec.kind), as_given(given)
+    kind, dtype, given = codec.kind, dtype_of(codec.kind), array_or_list(given)
     if not dtype.hasobject:
         given = in_type(kind, given)
         if isinstance(given, list):

@@ -17,7 +17,7 @@ from idlestate.state.batch_values import Stored
 from idlestate.state.byte_layout import MERGED, NO_VALUE, ValueLayout
 from idlestate.state.descriptors import StateKind
 from idlestate.state.table import Row, Table, Walk
-from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_layer import Ttl
 
 
 def cut(items: list[Stored], ttl: Ttl, now_ms: int) -> list[Stored]:

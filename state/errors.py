@@ -43,7 +43,7 @@ class SnapshotError(StateError, StoreError):
     """A snapshot cannot be written or read; the state itself is unchanged."""
 
 
-class StorageError(StateError, StoreError):
+class StateStoreError(StateError, StoreError):
     """The disk refused a write (full, broken, or used by another process); nothing was written."""
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from idlestate.backends.runs.byte_arrays import Flags, Positions, fixed_width
 from idlestate.state.codec import Codec
 from idlestate.state.errors import NullValueError
-from idlestate.state.given_values import as_given, in_type, objects_of
+from idlestate.state.type_conversion import array_or_list, in_type, objects_of
 
 
 class KeyBatch:
@@ -93,7 +93,7 @@ def encoded_keys(codec: Codec, given: Any) -> pa.BinaryArray:
     Raises:
         StateTypeError: one is of another type.
     """
-    keys = in_type(codec.kind, as_given(given))
+    keys = in_type(codec.kind, array_or_list(given))
     if isinstance(keys, pa.Array):
         if (encoded := _in_one_go(codec.kind, keys)) is not None:
             return encoded

@@ -12,7 +12,7 @@ from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_context import KeyContext
 from idlestate.state.state import Many, State, check_pairs
 from idlestate.state.table import MapTable
-from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_layer import Ttl
 
 
 class MapEntry:

@@ -10,7 +10,7 @@ from idlestate.state.descriptors import ReducingStateDescriptor
 from idlestate.state.key_context import KeyContext
 from idlestate.state.state import Many
 from idlestate.state.table import SingleTable
-from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_layer import Ttl
 from idlestate.state.value_state import read_many, read_one
 
 

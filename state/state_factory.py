@@ -9,7 +9,7 @@ from idlestate.state.list_state import ListState, TtlListState
 from idlestate.state.map_state import MapState
 from idlestate.state.reducing_state import ReducingState, TtlReducingState
 from idlestate.state.table import Table
-from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_layer import Ttl
 from idlestate.state.ttl_map_state import TtlMapState
 from idlestate.state.value_state import TtlValueState, ValueState
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.state.table import Removed, Table, Walk
-from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_layer import Ttl
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from idlestate.state.batch_values import Stored
 from idlestate.state.key_batch import first_of_each_pair
 from idlestate.state.map_state import MapEntry, MapIterator, MapState
 from idlestate.state.state import Many
-from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_layer import Ttl
 
 Entry = tuple[Any, Any, Any]
 """The address of an entry: key, namespace, user key."""

@@ -11,7 +11,7 @@ from idlestate.state.descriptors import ValueStateDescriptor
 from idlestate.state.key_context import KeyContext
 from idlestate.state.state import Many, State, check_pairs
 from idlestate.state.table import SingleTable
-from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_layer import Ttl
 
 
 class ValueState(State[SingleTable]):

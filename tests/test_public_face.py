@@ -134,7 +134,7 @@ def test_no_source_raises_an_error_without_a_kind() -> None:
             "idlestate.state",
             {"ValueState", "ListState", "MapState", "ReducingState", "AggregatingState"},
         ),
-        ("idlestate", {"Explanation", "KeyFacts", "KeyState", "SideRows"}),
+        ("idlestate", {"Explanation", "KeyDetails", "KeyState", "SideRows"}),
     ],
 )
 def test_types_that_calls_return_are_public(face: str, names: set[str]) -> None:

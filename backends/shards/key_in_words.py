@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from idlestate.backends.shards.key_facts import KeyFacts, KeyState
+from idlestate.backends.shards.key_details import KeyDetails, KeyState
 
 _UNLESS = {
     "idle": "when its idle time ends, unless it is accessed before",
@@ -22,11 +22,11 @@ _ENDED = {
 }
 
 
-def key_in_words(facts: KeyFacts, moment: Callable[[int], str]) -> str:
+def key_in_words(facts: KeyDetails, moment: Callable[[int], str]) -> str:
     """Why a key is in state, or no longer.
 
     Args:
-        facts: what is known of the key.
+        details: what is known of the key.
         moment: writes a time in ms.
     """
     end = "" if facts.deadline_ms is None else moment(facts.deadline_ms)
@@ -56,7 +56,7 @@ def key_in_words(facts: KeyFacts, moment: Callable[[int], str]) -> str:
             )
 
 
-def _rows_in_words(facts: KeyFacts, end: str) -> str:
+def _rows_in_words(facts: KeyDetails, end: str) -> str:
     """The same of a key of a join."""
     rows = " and ".join(
         f"{of.rows:,} {side} row{'' if of.rows == 1 else 's'}" for side, of in facts.sides.items()

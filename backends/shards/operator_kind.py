@@ -5,8 +5,8 @@ says which columns it reads, what of a record travels, what a life keeps, and wh
 
 A record is *lifted* to one row of the `carried` columns where it is packed. A `LifeKind` also says
 how rows of one step are *combined*, there and again where packets meet, and what `of_lives` makes
-in the shard of the stored lives and the carried rows. For other kinds, the operator's work
-(`idlestate.backends.shards.batch_work`) does this.
+in the shard of the stored lives and the carried rows. For other kinds, the operator's step
+(`idlestate.backends.shards.operator_step`) does this.
 """
 
 from collections.abc import Mapping, Sequence
@@ -107,7 +107,7 @@ class OperatorKind(Protocol):
 
     @property
     def output(self) -> pa.Schema | None:
-        """The columns of the rows that the operator's work emits, if these are all its own: without
+        """The columns of the rows that the operator's step emits, if these are all its own: without
         the number of the batch. None: rows of lives, or those of `EmitsRows`.
         """
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from idlestate.backends.runs.compaction import MergePolicy, stagger
 from idlestate.backends.shards.batch_times import BatchTimes
-from idlestate.backends.shards.batch_work import LIVES_WORK, BatchWork
 from idlestate.backends.shards.changelog_rows import of_batch
 from idlestate.backends.shards.early_results import showing
 from idlestate.backends.shards.emitted_rows import ROWS_PER_CELL
 from idlestate.backends.shards.next_record import next_record, open_table, steps_of
+from idlestate.backends.shards.operator_step import LIFE_STEP, OperatorStep
 from idlestate.backends.shards.row_counts import RowCounts, RowsByInput
 from idlestate.backends.shards.run_place import RunPlace
 from idlestate.backends.shards.shard_record import ShardRecord
@@ -46,7 +46,7 @@ def advance(
     counts: RowsByInput,
     times: BatchTimes,
     in_force: PolicyVersion,
-    work: BatchWork = LIVES_WORK,
+    operator_step: OperatorStep = LIFE_STEP,
     version: int | None = None,
 ) -> Advanced:
     """Take a batch into a shard.
@@ -59,7 +59,7 @@ def advance(
         counts: rows counted by those tasks.
         times: batch id, watermark and batch time.
         in_force: the policy version for this batch.
-        work: what the operator makes of the records.
+        operator_step: what the operator makes of the records.
         version: the batch's number in the tables; None: its id.
 
     Raises:
@@ -76,7 +76,7 @@ def advance(
     shows = showing(spec, record.shown_ms, record.newest_ms) if packets else None
     policies = in_force.of_sides
     number = times.batch_id if version is None else version
-    outcome = work.apply(table, steps, policies, now_ms, number, merge, shows)
+    outcome = operator_step.apply(table, steps, policies, now_ms, number, merge, shows)
     after = record.counted(counts, times.time_ms)
     if outcome.failed:
         failed = RowCounts(function_error=len(outcome.failed))

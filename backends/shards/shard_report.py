@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from idlestate.backends.shards.batch_times import BatchTimes
-from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_statistics import ShardStatistics
 from idlestate.retention.policy_version import PolicyVersion
 
 OBSERVATION = "idlestate:"
@@ -14,7 +14,7 @@ OBSERVATION = "idlestate:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShardReport(ShardFigures):
+class ShardReport(ShardStatistics):
     """A shard's figures after a batch, the batch, and the version of its policy."""
 
     batch_id: int
@@ -24,7 +24,7 @@ class ShardReport(ShardFigures):
 
 def report_of(record: ShardRecord, in_force: PolicyVersion, times: BatchTimes) -> ShardReport:
     """The report of a shard after a batch with this policy."""
-    return reported(ShardFigures.of(record, in_force.policy).facts(), in_force.version, times)
+    return reported(ShardStatistics.of(record, in_force.policy).as_dict(), in_force.version, times)
 
 
 def reported(figures: Mapping[str, Any], policy_version: int, times: BatchTimes) -> ShardReport:

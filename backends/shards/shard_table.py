@@ -293,7 +293,7 @@ class ShardTable:
 
     def _shown(self, rows: Rows) -> Rows:
         """Stored rows with every column of a life."""
-        if self.spec.has_own_work:
+        if self.spec.has_own_step:
             return rows
         kind = self.spec.life_kind
         if kind.life == kind.stored:

@@ -80,7 +80,7 @@ class JoinInput:
 
 
 @dataclass(frozen=True)
-class JoinWork:
+class JoinStep:
     """The work of `join`."""
 
     def apply(
@@ -93,7 +93,7 @@ class JoinWork:
         merge: "MergePolicy",
         showing: "Showing | None",  # noqa: ARG002
     ) -> "Outcome":
-        """See `idlestate.backends.shards.batch_work.BatchWork`."""
+        """See `idlestate.backends.shards.operator_step.OperatorStep`."""
         # Tables know this kind, and the step knows tables.
         from idlestate.backends.shards.join_step import apply_join  # noqa: PLC0415
 

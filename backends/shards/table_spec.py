@@ -100,13 +100,13 @@ class TableSpec:
     @property
     def ends_by_batches(self) -> bool:
         """Whether lives end in batches alone: before a deadline rows may come that wait, or the
-        operator's own work is needed at it.
+        operator's own step is needed at it.
         """
-        return self.in_order or self.has_own_work
+        return self.in_order or self.has_own_step
 
     @cached_property
-    def has_own_work(self) -> bool:
-        """Whether the kind alone does not say what a batch makes of a shard (`BatchWork`)."""
+    def has_own_step(self) -> bool:
+        """Whether the kind alone does not say what a batch makes of a shard (`OperatorStep`)."""
         return not isinstance(self.kind, LifeKind)
 
     @property
@@ -154,7 +154,7 @@ class TableSpec:
         """
         names = [name for name in LIVES if name in self.tables]
         found = dict(zip(names, policies, strict=False))
-        if not self.has_own_work:
+        if not self.has_own_step:
             return found
         return {name: timed(policy) for name, policy in found.items()}
 

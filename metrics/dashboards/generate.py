@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 
 from idlestate.metrics.dashboards.grafana_json import render
-from idlestate.metrics.dashboards.operator import OPERATOR
-from idlestate.metrics.dashboards.overview import OVERVIEW
-from idlestate.metrics.dashboards.policy import POLICY
-from idlestate.metrics.dashboards.spark import SPARK
+from idlestate.metrics.dashboards.operator_dashboard import OPERATOR
+from idlestate.metrics.dashboards.overview_dashboard import OVERVIEW
+from idlestate.metrics.dashboards.policy_dashboard import POLICY
+from idlestate.metrics.dashboards.spark_dashboard import SPARK
 
 BOARDS = (OVERVIEW, OPERATOR, POLICY, SPARK)
 FOLDER = Path(__file__).resolve().parent

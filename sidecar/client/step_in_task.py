@@ -1,7 +1,7 @@
 """A step of a sidecar's operator that the task makes itself, with the sidecar as the store of runs.
 
-For operators with work of their own (`idlestate.backends.shards.batch_work`). A user's function
-runs where Spark has brought its code, never in the sidecar, which serves other operators and
+For operators with a step of their own (`idlestate.backends.shards.operator_step`). A user's
+function runs where Spark has brought its code, never in the sidecar, which serves other operators and
 programs too. The pairs of a join are made where they leave the task, not sent to it.
 
 The task reads the records of its shards and their runs, makes the step that it would make in
@@ -16,8 +16,8 @@ from itertools import chain
 from typing import Any
 
 from idlestate.backends.shards.batch_times import BatchTimes
-from idlestate.backends.shards.batch_work import BatchWork
 from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.operator_step import OperatorStep
 from idlestate.backends.shards.row_counts import RowsByInput
 from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_record import ShardRecord
@@ -43,17 +43,17 @@ class StepOnSidecarState:
         routes: the sidecar.
         uid: the operator.
         table: what its table keeps.
-        work: what it makes of records.
+        operator_step: what it makes of records.
         shards: its number of shards.
     """
 
     def __init__(
-        self, routes: Routes, uid: str, table: TableSpec, work: BatchWork, shards: int
+        self, routes: Routes, uid: str, table: TableSpec, operator_step: OperatorStep, shards: int
     ) -> None:
         self._routes = routes
         self._uid = uid
         self._table = table
-        self._work = work
+        self._operator_step = operator_step
         self._shards = shards
 
     def run(
@@ -100,7 +100,7 @@ class StepOnSidecarState:
                 counts.get(at, {}),
                 judged,
                 in_force,
-                self._work,
+                self._operator_step,
                 version=opened["version"],
             )
             cells.append(advanced.cells)

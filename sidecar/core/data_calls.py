@@ -251,7 +251,7 @@ class Calls:
         return Message(
             {
                 "now_ms": found.now_ms,
-                "facts": found.facts.to_json(),
+                "details": found.details.to_json(),
                 "policy": found.policy.to_json(),
                 "policy_version": found.policy_version,
                 "right": found.right_policy and found.right_policy.to_json(),

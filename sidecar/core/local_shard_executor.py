@@ -14,7 +14,7 @@ from idlestate.backends.runs.leaving_rows import first_end_ms, lives_of
 from idlestate.backends.shards.changelog_rows import change_schema, of_batch
 from idlestate.backends.shards.early_results import Showing, showing
 from idlestate.backends.shards.emitted_rows import EmitsRecords
-from idlestate.backends.shards.key_facts import KeyFacts, facts_of, shard_of
+from idlestate.backends.shards.key_details import KeyDetails, details_of, shard_of
 from idlestate.backends.shards.next_record import steps_of
 from idlestate.backends.shards.packet_codec import KeptPacketError, PacketError
 from idlestate.backends.shards.planned_removals import Horizon, added_up, horizons_of
@@ -176,7 +176,7 @@ class LocalShardExecutor:
             found.append(table.shown_lives(table.current.take(rows[rows >= 0]), policy))
         return pa.concat_tables(found)
 
-    def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyFacts:
+    def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyDetails:
         """See `ShardExecutor`."""
         rows = fit_rows(self._uid, read_rows(self._uid, key), dict(self._spec.keys))
         if len(rows) != 1:
@@ -185,7 +185,7 @@ class LocalShardExecutor:
         at = shard_of(columns, self._declaration.shards)
         table = self.tables.table(shards[at], at)
         try:
-            return facts_of(table, shards[at], columns, policies, now_ms)
+            return details_of(table, shards[at], columns, policies, now_ms)
         except KeptPacketError as error:
             raise self._unreadable(error) from error
 

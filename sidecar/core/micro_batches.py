@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from idlestate.backends.shards.row_counts import RowsByInput
-from idlestate.backends.shards.shard_figures import ShardFigures
+from idlestate.backends.shards.shard_statistics import ShardStatistics
 from idlestate.sidecar.core.attempt import Attempt, Prepared
 from idlestate.sidecar.core.operator_contents import OperatorContents
 from idlestate.sidecar.core.operator_record import NO_BATCH, OpenBatch
@@ -176,7 +176,7 @@ class Batches:
         return Prepared(
             chunks,
             {
-                at: ShardFigures.of(each.shard, opened.policy).facts()
+                at: ShardStatistics.of(each.shard, opened.policy).as_dict()
                 for at, each in stepped.items()
             },
         )

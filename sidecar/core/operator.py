@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from idlestate.backends.shards.changelog_rows import TIMESTAMP
 from idlestate.backends.shards.input_watermarks import Inputs
-from idlestate.backends.shards.key_facts import Explanation
+from idlestate.backends.shards.key_details import Explanation
 from idlestate.backends.shards.planned_removals import PolicyPlan, plan_of_shards
-from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_statistics import ShardStatistics
 from idlestate.metrics.families import LOOKUP_DURATION
 from idlestate.retention.policy import Policy, TimeDomain, of_sides
 from idlestate.retention.rules import NEVER_MS
@@ -299,7 +299,7 @@ class Operator:
     def figures(self) -> tuple[int, dict[int, dict[str, Any]]]:
         """The newest committed batch, and the figures of each shard after it."""
         record, shards = self.state.now
-        figures = (ShardFigures.of(each, record.policy).facts() for each in shards)
+        figures = (ShardStatistics.of(each, record.policy).as_dict() for each in shards)
         return record.committed, dict(enumerate(figures))
 
     def sizes(self) -> Sizes:

@@ -39,7 +39,7 @@ class OperatorContents:
     Attributes:
         lock: held during changes.
         waiting: the writes that wait for a batch border: bytes by key.
-        durations: how long its work took in this process.
+        durations: how long its steps took in this process.
         now: its record and shards as last written, consistent with each other.
     """
 
@@ -179,7 +179,7 @@ class OperatorContents:
         self.now = (record, after)
 
     def use(self, executor: ShardExecutor) -> None:
-        """Continue with the work of the declaration that was written; under the lock."""
+        """Continue with the executor of the declaration that was written; under the lock."""
         self.spec = self.record.declaration.spec()
         self.executor = executor
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from idlestate.backends.shards.key_facts import KeyFacts
+from idlestate.backends.shards.key_details import KeyDetails
 from idlestate.backends.shards.planned_removals import Horizon
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.retention.policy import Policies, Policy, of_sides
@@ -168,8 +168,8 @@ class ShardExecutor(Protocol):
     def look_up(self, keys: bytes, shards: Shards, policy: Policy) -> pa.Table:
         """The lives of keys in these shards, including ended ones that are not swept yet."""
 
-    def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyFacts:
-        """What is known of one key, see `facts_of`; the key is an Arrow stream of one row."""
+    def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyDetails:
+        """What is known of one key, see `details_of`; the key is an Arrow stream of one row."""
 
     def lives(
         self, shard: ShardRecord, at: int, policies: Policies, since: int

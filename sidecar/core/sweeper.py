@@ -67,8 +67,8 @@ class Sweeper:
     def __init__(self, state: OperatorContents) -> None:
         """Start without any work done."""
         self._state = state
-        # Where an operator's own work is needed, only that knows which rows are dead, and merges.
-        self._merges = not state.spec.has_own_work
+        # Where an operator's own step is needed, only that knows which rows are dead, and merges.
+        self._merges = not state.spec.has_own_step
         self._in_vain = False
         self._turn = threading.Lock()
         self._begun_s: float | None = None

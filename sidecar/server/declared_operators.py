@@ -5,7 +5,7 @@ import pyarrow as pa
 from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.loading import Config
-from idlestate.config.sidecar_settings import HostedOperator
+from idlestate.config.sidecar_settings import SidecarOperator
 from idlestate.config.sql.aggregate_text import AggregateError
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.operators import Host
@@ -53,7 +53,7 @@ def _declarations(config: Config) -> list[Declaration]:
     return [_declaration(uid, each) for uid, each in hosted.items()]
 
 
-def _declaration(uid: str, section: HostedOperator) -> Declaration:
+def _declaration(uid: str, section: SidecarOperator) -> Declaration:
     types = {name: _TYPES[kind] for name, kind in section.columns.items()}
     try:
         aggregates = aggregation(section.aggregates, types)

@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 
 import pyarrow as pa
 
-from idlestate.backends.shards.key_facts import key_value
+from idlestate.backends.shards.key_details import key_value
 
 
 def key_of(query: str, keys: Sequence[tuple[str, pa.DataType]]) -> pa.Table:

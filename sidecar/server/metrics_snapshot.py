@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from idlestate.metrics import sidecar_metrics as own
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.families import Name
-from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import OperatorMetrics
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.metrics.rocksdb_metrics import rocksdb_samples
 from idlestate.metrics.samples import Samples
@@ -30,7 +30,9 @@ _OF_OPERATOR: dict[Name, Callable[[Operator, Sizes], float]] = {
 
 
 def sidecar_exporter(
-    figures: Callable[[int], Sequence[OperatorFigures]], clock: SteadyClock, facts: "SidecarSamples"
+    figures: Callable[[int], Sequence[OperatorStatistics]],
+    clock: SteadyClock,
+    facts: "SidecarSamples",
 ) -> Exporter:
     """All metrics of a sidecar."""
     exporter = Exporter(clock)

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import TypeAlias
 
-from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.backends.shards.shard_statistics import ShardStatistics
 from idlestate.metrics.operator_forecasts import Outlooks
-from idlestate.metrics.shard_totals import operator_figures
+from idlestate.metrics.operator_statistics import OperatorStatistics
+from idlestate.metrics.shard_totals import operator_statistics
 from idlestate.sidecar.core.operator import Operator
 from idlestate.sidecar.core.operator_record import OperatorRecord
 from idlestate.sidecar.core.operators import Host
@@ -30,10 +30,10 @@ class OperatorSnapshot:
     def __init__(self, host: Host, outlooks: Outlooks | None = None) -> None:
         self._host = host
         self._outlooks = outlooks or Outlooks()
-        self._known: dict[str, tuple[Now, OperatorFigures]] = {}
+        self._known: dict[str, tuple[Now, OperatorStatistics]] = {}
         self._overdue = Overdue(host)
 
-    def at(self, now_ms: int) -> list[OperatorFigures]:
+    def at(self, now_ms: int) -> list[OperatorStatistics]:
         """The figures of all operators; batches are those of the owner query.
 
         Args:
@@ -67,7 +67,7 @@ class OperatorSnapshot:
         for figures in every:
             self._outlooks.note(figures, figures.time_ms(now_ms))
 
-    def _every(self) -> list[OperatorFigures]:
+    def _every(self) -> list[OperatorStatistics]:
         """The figures of all operators; only those of changed operators are recomputed."""
         known, found, every = self._known, {}, []
         for operator in self._host:
@@ -79,7 +79,7 @@ class OperatorSnapshot:
         return every
 
 
-def _beside_shards(operator: Operator, figures: OperatorFigures) -> OperatorFigures:
+def _beside_shards(operator: Operator, figures: OperatorStatistics) -> OperatorStatistics:
     """The figures, with those that shards do not have."""
     sizes = operator.sizes()
     return replace(
@@ -94,18 +94,18 @@ def _beside_shards(operator: Operator, figures: OperatorFigures) -> OperatorFigu
     )
 
 
-def _with_dead(figures: OperatorFigures, more: int) -> dict[str, int]:
+def _with_dead(figures: OperatorStatistics, more: int) -> dict[str, int]:
     """Its bytes on disk, with additional dead ones."""
     return {**figures.disk_bytes, "dead": figures.disk_bytes["dead"] + more}
 
 
-def _added_up(uid: str, now: Now) -> OperatorFigures:
+def _added_up(uid: str, now: Now) -> OperatorStatistics:
     record, shards = now
     names = {name for each in shards for name in each.inputs}
-    return operator_figures(
+    return operator_statistics(
         uid,
         record.policy,
-        (ShardFigures.of(each, record.policy) for each in shards),
+        (ShardStatistics.of(each, record.policy) for each in shards),
         batch_id=record.committed,
         batch_time_ms=record.batch_time_ms,
         policy_version=record.policy_version,

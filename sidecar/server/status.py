@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_answer import answer_of
 from idlestate.metrics.key_lookup_form import KeyAnswer
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.transfers import stream_of
@@ -16,7 +16,7 @@ from idlestate.timers.clock import Clock
 def sidecar_page(
     host: Host,
     clock: Clock,
-    figures: Callable[[int], Sequence[OperatorFigures]],
+    figures: Callable[[int], Sequence[OperatorStatistics]],
     curve: Callable[[str], Sequence[Size]],
 ) -> StatusPage:
     """The status page.

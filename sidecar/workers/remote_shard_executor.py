@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from idlestate.backends.shards.key_facts import KeyFacts
+from idlestate.backends.shards.key_details import KeyDetails
 from idlestate.backends.shards.planned_removals import Horizon, added_up, of_numbers
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
@@ -160,7 +160,7 @@ class RemoteShardExecutor:
             found.append(pa.ipc.open_stream(answer.parts[0]).read_all())
         return pa.concat_tables(found)
 
-    def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyFacts:
+    def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyDetails:
         """See `ShardExecutor`."""
         uid = self._declaration.uid
         parts = self._split(fit_rows(uid, read_rows(uid, key), dict(self._spec.keys)))
@@ -170,7 +170,7 @@ class RemoteShardExecutor:
         header = {"policies": _facts(policies), "now_ms": now_ms}
         mine = self._by_range(shards)[at]
         answer = self._stepping(at, "explain", header, mine, stream_of(part))()
-        return KeyFacts.from_json(answer.header["facts"])
+        return KeyDetails.from_json(answer.header["details"])
 
     def lives(
         self, shard: ShardRecord, at: int, policies: Policies, since: int

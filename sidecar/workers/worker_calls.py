@@ -132,8 +132,8 @@ class WorkerCalls:
 
     def _explain(self, header: Header, parts: Parts) -> Message:
         policies, shards = _policies(header["policies"]), shards_of_parts(header, parts)
-        facts = self._executor(header).explain(parts[-1], shards, policies, header["now_ms"])
-        return Message({"facts": facts.to_json()})
+        details = self._executor(header).explain(parts[-1], shards, policies, header["now_ms"])
+        return Message({"details": details.to_json()})
 
     def _lives(self, header: Header, parts: Parts) -> Message:
         ((at, shard),) = shards_of_parts(header, parts).items()

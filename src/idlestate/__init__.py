@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from idlestate.advisor.advice import Advice as Advice
     from idlestate.advisor.advise import advise as advise
     from idlestate.backends.shards.accumulator import Accumulator as Accumulator
-    from idlestate.backends.shards.key_facts import Explanation as Explanation
-    from idlestate.backends.shards.key_facts import KeyFacts as KeyFacts
-    from idlestate.backends.shards.key_facts import KeyState as KeyState
-    from idlestate.backends.shards.key_facts_of_joins import SideRows as SideRows
+    from idlestate.backends.shards.key_details import Explanation as Explanation
+    from idlestate.backends.shards.key_details import KeyDetails as KeyDetails
+    from idlestate.backends.shards.key_details import KeyState as KeyState
+    from idlestate.backends.shards.key_rows_of_joins import SideRows as SideRows
     from idlestate.backends.shards.planned_removals import PolicyPlan as PolicyPlan
     from idlestate.functions.batch_context import BatchContext as BatchContext
     from idlestate.functions.batched_co_function import (
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
         BatchedProcessFunction as BatchedProcessFunction,
     )
     from idlestate.functions.co_function import KeyedCoProcessFunction as KeyedCoProcessFunction
-    from idlestate.functions.count_trigger import CountTriggeredFunction as CountTriggeredFunction
+    from idlestate.functions.count_triggered_function import (
+        CountTriggeredFunction as CountTriggeredFunction,
+    )
     from idlestate.functions.function import KeyedProcessFunction as KeyedProcessFunction
     from idlestate.functions.function_context import FunctionContext as FunctionContext
     from idlestate.metrics.state_metrics import StateMetrics as StateMetrics
@@ -69,14 +71,14 @@ else:
             "idlestate.functions.batch_context": ["BatchContext"],
             "idlestate.functions.batched_co_function": ["BatchedCoProcessFunction"],
             "idlestate.functions.batched_function": ["BatchedProcessFunction"],
-            "idlestate.functions.count_trigger": ["CountTriggeredFunction"],
+            "idlestate.functions.count_triggered_function": ["CountTriggeredFunction"],
             "idlestate.functions.function": ["KeyedProcessFunction"],
             "idlestate.metrics.state_metrics": ["StateMetrics"],
             "idlestate.pipeline.co_process": ["co_process"],
             "idlestate.pipeline.deduplicate": ["deduplicate"],
             "idlestate.pipeline.process": ["process"],
-            "idlestate.backends.shards.key_facts": ["Explanation", "KeyFacts", "KeyState"],
-            "idlestate.backends.shards.key_facts_of_joins": ["SideRows"],
+            "idlestate.backends.shards.key_details": ["Explanation", "KeyDetails", "KeyState"],
+            "idlestate.backends.shards.key_rows_of_joins": ["SideRows"],
             "idlestate.backends.shards.planned_removals": ["PolicyPlan"],
             "idlestate.pipeline.explanations": ["explain"],
             "idlestate.pipeline.join": ["join"],
@@ -108,7 +110,7 @@ __all__ = [
     "Explanation",
     "FolderSinks",
     "FunctionContext",
-    "KeyFacts",
+    "KeyDetails",
     "KeyState",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",

@@ -8,10 +8,10 @@ from idlestate.state.cleanup import IncrementalStep
 from idlestate.state.descriptors import StateKind
 from idlestate.state.folder_record import check_restore
 from idlestate.state.heap.copy_on_write_columns import Held
+from idlestate.state.heap.heap_items import HeapTable
 from idlestate.state.heap.heap_list import HeapListTable
 from idlestate.state.heap.heap_map import HeapMapTable
-from idlestate.state.heap.items_table import HeapTable
-from idlestate.state.heap.timer_columns import ColumnTimerQueue, FrozenTimers
+from idlestate.state.heap.heap_timers import ColumnTimerQueue, FrozenTimers
 from idlestate.state.heap.values_table import HeapSingleTable
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.settings import BackendSettings
@@ -20,7 +20,7 @@ from idlestate.state.snapshot_files import SnapshotInfo
 from idlestate.state.snapshot_parts import Part, stored_parts, write_parts
 from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Row, Table
-from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_layer import Ttl
 from idlestate.state.usage import Usage
 from idlestate.timers.timer import TimerQueue
 

@@ -9,8 +9,8 @@ import numpy as np
 from idlestate.state.batch_values import Cells, Column, Lists, Stored
 from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.heap.frozen_rows import FrozenLists
+from idlestate.state.heap.heap_items import ItemsTable, Space
 from idlestate.state.heap.item_chains import HeapChains
-from idlestate.state.heap.items_table import ItemsTable, Space
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.table import ListTable, Removed

@@ -11,7 +11,7 @@ from idlestate.state.batch_values import Cells, Column, Stored
 from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.heap.entries import HeapEntries
 from idlestate.state.heap.frozen_rows import FrozenMaps
-from idlestate.state.heap.items_table import ItemsTable, Space
+from idlestate.state.heap.heap_items import ItemsTable, Space
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.row_keys import KeyLayout
 from idlestate.state.table import MapTable, Removed

@@ -7,7 +7,7 @@ from idlestate.state.key_batch import KeyBatch
 from idlestate.state.table import Removed, Visit, Walk
 
 if TYPE_CHECKING:
-    from idlestate.state.heap.items_table import ItemsTable
+    from idlestate.state.heap.heap_items import ItemsTable
 
 
 class ItemsWalk(Walk):

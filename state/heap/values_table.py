@@ -15,7 +15,7 @@ from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.state.batch_values import Cells, Column, Stored
 from idlestate.state.byte_layout import ValueLayout
 from idlestate.state.heap.frozen_rows import Front, FrozenSingles, FrozenTable
-from idlestate.state.heap.items_table import HeapTable
+from idlestate.state.heap.heap_items import HeapTable
 from idlestate.state.heap.sweep_of_values import SingleWalk
 from idlestate.state.heap.value_columns import HeapColumns
 from idlestate.state.key_batch import KeyBatch

@@ -11,7 +11,7 @@ from idlestate.state.cleanup import CompactionFilter, merged_row
 from idlestate.state.key_groups import ALL_GROUPS
 from idlestate.state.rocksdb.rocksdb_list import RocksDBListTable
 from idlestate.state.rocksdb.rocksdb_table import RocksDBTable
-from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_layer import Ttl
 
 
 class CompactionWalk(Protocol):

@@ -40,7 +40,7 @@ from idlestate.state.snapshot_files import (
 from idlestate.state.snapshot_parts import stored_parts, write_parts
 from idlestate.state.state_schema import StateSchema
 from idlestate.state.table import Table
-from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_layer import Ttl
 from idlestate.state.usage import Usage
 from idlestate.timers.stored_queue import StoredTimerQueue
 from idlestate.timers.timer import TimerQueue

@@ -8,7 +8,7 @@ from typing import Any
 from rocksdict import AccessType, Rdict, WriteBatch
 
 from idlestate.state.descriptors import StateKind
-from idlestate.state.errors import StorageError
+from idlestate.state.errors import StateStoreError
 from idlestate.state.rocksdb.rocksdb_list import RocksDBListTable
 from idlestate.state.rocksdb.rocksdb_map import RocksDBMapTable
 from idlestate.state.rocksdb.rocksdb_options import options
@@ -51,7 +51,7 @@ class Database:
         """Open it; create it if needed.
 
         Raises:
-            StorageError: it is broken, or in use.
+            StateStoreError: it is broken, or in use.
         """
         self.path = path
         try:
@@ -66,7 +66,7 @@ class Database:
                 access_type=AccessType.read_only() if read_only else AccessType.read_write(),
             )
         except Exception as error:
-            raise StorageError(f"{path}: RocksDB does not open: {error}") from error
+            raise StateStoreError(f"{path}: RocksDB does not open: {error}") from error
         self._families = set(names)
 
     def record(self) -> dict[str, Any] | None:

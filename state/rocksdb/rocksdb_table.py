@@ -14,7 +14,7 @@ from rocksdict import Rdict, RdictIter, ReadOptions, WriteBatch
 
 from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.state.byte_layout import ValueLayout
-from idlestate.state.errors import StateError, StorageError
+from idlestate.state.errors import StateError, StateStoreError
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.rocksdb.sweep_of_rows import RowWalk
@@ -25,10 +25,10 @@ from idlestate.state.usage import Usage
 LOAD_ROWS = 10_000
 
 
-def refused(place: Any, error: Exception) -> StorageError:
-    """A `StorageError` for an error of RocksDB (full disk, broken file), which has no classes."""
+def refused(place: Any, error: Exception) -> StateStoreError:
+    """A `StateStoreError` for an error of RocksDB, which has no classes: full disk, broken file."""
     folder = place.path() if isinstance(place, Rdict) else place
-    return StorageError(
+    return StateStoreError(
         f"{folder}: RocksDB refused, nothing was written: {error}. Make room or mend the "
         "disk, then open the state again"
     )
@@ -36,7 +36,7 @@ def refused(place: Any, error: Exception) -> StorageError:
 
 @contextmanager
 def plainly(place: Any) -> Iterator[None]:
-    """Raise `StorageError` for what RocksDB raises; `place` is the folder."""
+    """Raise `StateStoreError` for what RocksDB raises; `place` is the folder."""
     try:
         yield
     except (StateError, OSError):
@@ -58,7 +58,7 @@ def write(database: Rdict, batch: WriteBatch) -> None:
     """Write a batch atomically.
 
     Raises:
-        StorageError: the disk is full or broken.
+        StateStoreError: the disk is full or broken.
     """
     if not batch.is_empty():
         try:
@@ -84,7 +84,7 @@ def scan(family: Rdict, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, by
     """Rows from `start` on whose keys begin with `prefix`, which starts with a key group.
 
     Raises:
-        StorageError: the disk is broken.
+        StateStoreError: the disk is broken.
     """
     bounds = bounds_of(prefix)
     cursor = family.iter(bounds)
@@ -97,7 +97,7 @@ def scan(family: Rdict, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, by
 
 
 def check(database: Rdict, cursor: RdictIter) -> None:
-    """Raise `StorageError` if a cursor failed: it looks like a cursor at the end."""
+    """Raise `StateStoreError` if a cursor failed: it looks like a cursor at the end."""
     try:
         cursor.status()
     except Exception as error:
@@ -170,7 +170,7 @@ class RocksDBTable(Table):
         """The value of a row, or of each of many.
 
         Raises:
-            StorageError: the disk is broken.
+            StateStoreError: the disk is broken.
         """
         try:
             return self.family.get(rows)

@@ -36,7 +36,7 @@ from idlestate.state.snapshot_parts import Part, stored_parts, write_parts
 from idlestate.state.state import Many
 from idlestate.state.state_schema import VERSIONS, StateSchema, check_versions
 from idlestate.state.table import Table
-from idlestate.state.ttl import Ttl
+from idlestate.state.ttl_layer import Ttl
 from idlestate.state.usage import Usage
 from idlestate.timers.timer import TimerQueue
 

@@ -16,7 +16,7 @@ from idlestate.state.heap.heap_map import HeapMapTable
 from idlestate.state.heap.values_table import HeapSingleTable
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.runs.entry_rows import entry_row, entry_rows, parts_of
-from idlestate.state.runs.items_table import RunsItemsTable
+from idlestate.state.runs.runs_items import RunsItemsTable
 from idlestate.state.runs.runs_table import RunsTable
 from idlestate.state.table import ListTable, MapTable, SingleTable
 

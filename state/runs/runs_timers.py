@@ -17,7 +17,7 @@ from idlestate.backends.runs.byte_arrays import Flags, Positions
 from idlestate.backends.runs.changed_rows import WrittenRows, rows_of
 from idlestate.backends.runs.key_hashes import hash_keys
 from idlestate.backends.runs.table_runs import LOWEST_HASH, Runs
-from idlestate.state.heap.timer_columns import ColumnTimerQueue
+from idlestate.state.heap.heap_timers import ColumnTimerQueue
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.runs.all_rows import all_timers, sorted_timers
 from idlestate.state.timer_rows import by_time_many, times_of

@@ -14,7 +14,7 @@ from idlestate.state.runs.entry_rows import parts_of
 from idlestate.state.table import Removed, Visit, Walk
 
 if TYPE_CHECKING:
-    from idlestate.state.runs.items_table import RunsItemsTable
+    from idlestate.state.runs.runs_items import RunsItemsTable
 
 
 class EntriesWalk(Walk):

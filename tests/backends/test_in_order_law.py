@@ -18,7 +18,7 @@ from idlestate.backends.shards.aggregation import aggregation
 from idlestate.backends.shards.deduplication import Keep
 from idlestate.backends.shards.held_rows import waiting
 from idlestate.backends.shards.key_counts import KeyCounts
-from idlestate.backends.shards.key_facts import KeyState, facts_of
+from idlestate.backends.shards.key_details import KeyState, details_of
 from idlestate.backends.shards.shard_record import HELD, ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.steps_by_key import Steps
@@ -198,7 +198,7 @@ def test_the_records_of_a_key_that_wait_are_known():
     key = [pa.array(["a"])]
     hashes = steps(("a", 0)).hashes
     assert waiting(table.others[HELD], SPEC, hashes, key).tolist() == [95, 100]
-    facts = facts_of(table, ShardRecord(), key, (Policy(), Policy()), 90)
+    facts = details_of(table, ShardRecord(), key, (Policy(), Policy()), 90)
     assert (facts.state, facts.held_rows, facts.held_from_ms) == (KeyState.NEVER_SEEN, 2, 95)
     table = table.apply(Steps.empty(SPEC), Policy(), 96, 1, MERGE).table
     assert waiting(table.others[HELD], SPEC, hashes, key).tolist() == [100]

@@ -29,7 +29,7 @@ ONE_KEY = (("k", pa.string()),)
 
 
 @short_and_long("examples", 36, 400)
-@pytest.mark.parametrize("is_sorted", [True, False], ids=["as_a_pipeline_sorts", "as_given"])
+@pytest.mark.parametrize("is_sorted", [True, False], ids=["as_a_pipeline_sorts", "array_or_list"])
 def test_table_equals_reference(is_sorted, examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(cases(is_sorted=is_sorted))
@@ -40,7 +40,7 @@ def test_table_equals_reference(is_sorted, examples):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("is_sorted", [True, False], ids=["as_a_pipeline_sorts", "as_given"])
+@pytest.mark.parametrize("is_sorted", [True, False], ids=["as_a_pipeline_sorts", "array_or_list"])
 def test_cases_turn_at_every_corner(is_sorted):
     def corners(case: Case) -> set[str]:
         return {name for name, count in run_reference(case).counts.items() if count}

@@ -7,8 +7,8 @@ import pytest
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards import key_ages
-from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_statistics import ShardStatistics
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.retention.policy_version import PolicyVersion
 from idlestate.retention.time_bins import KeyTimes
@@ -117,11 +117,11 @@ def test_no_key_is_overdue_by_a_row_that_another_shadows(files: RunFiles) -> Non
         record = play(record, files, [user], NOW_MS + H_MS + 1, at, now_ms=NOW_MS + at * 60 * S_MS)
     first_ms = NOW_MS + H_MS + 1 + 2 * H_MS
     shadowed = play(record, files, [], 0, 99, now_ms=NOW_MS + 100 * 60 * S_MS)
-    assert ShardFigures.of(shadowed, POLICY).next_end_ms == first_ms
+    assert ShardStatistics.of(shadowed, POLICY).next_end_ms == first_ms
     # What a batch writes between two looks lowers it.
     early = play(shadowed, files, ["early"], NOW_MS, 100, now_ms=NOW_MS + 100 * 60 * S_MS)
     assert early.ages.at_ms == shadowed.ages.at_ms
-    assert ShardFigures.of(early, POLICY).next_end_ms <= NOW_MS + 2 * H_MS
+    assert ShardStatistics.of(early, POLICY).next_end_ms <= NOW_MS + 2 * H_MS
 
 
 def test_another_policy_is_looked_at_at_once(files: RunFiles) -> None:
@@ -129,7 +129,7 @@ def test_another_policy_is_looked_at_at_once(files: RunFiles) -> None:
     brief = PolicyVersion(2, 0, Policy(ttl_ms=60 * S_MS))
     record = play(record, files, [], 0, 1, now_ms=NOW_MS + 1, policy=brief)
     assert record.ages.ends.upto_ms == [NOW_MS + 60 * S_MS]
-    assert ShardFigures.of(record, brief.policy).next_end_ms == NOW_MS + 60 * S_MS
+    assert ShardStatistics.of(record, brief.policy).next_end_ms == NOW_MS + 60 * S_MS
     never = PolicyVersion(3, 0, Policy())
     record = play(record, files, [], 0, 2, now_ms=NOW_MS + 2, policy=never)
     assert KeyTimes([record.ages.ends]).count([NOW_MS, FOREVER_MS - 1, FOREVER_MS]).tolist() == [
@@ -138,7 +138,7 @@ def test_another_policy_is_looked_at_at_once(files: RunFiles) -> None:
         40,
     ]
     assert used_since(record, 0) == 40
-    assert ShardFigures.of(record, never.policy).next_end_ms == FOREVER_MS
+    assert ShardStatistics.of(record, never.policy).next_end_ms == FOREVER_MS
 
 
 def test_of_a_large_shard_some_rows_stand_for_all(
@@ -151,7 +151,7 @@ def test_of_a_large_shard_some_rows_stand_for_all(
     assert used_since(record, 0) == 8000
     assert used_since(record, NOW_MS + 5) == pytest.approx(800, rel=0.35)
     # Not all of them were seen, so only the table's own bound holds.
-    assert ShardFigures.of(record, POLICY).next_end_ms == record.next_end_ms
+    assert ShardStatistics.of(record, POLICY).next_end_ms == record.next_end_ms
 
 
 def test_a_sample_is_not_taken_for_the_first_deadline(
@@ -163,7 +163,7 @@ def test_a_sample_is_not_taken_for_the_first_deadline(
     record = play(record, files, users, late_ms, 1, now_ms=NOW_MS + 2 * S_MS)
     assert record.ages.seen_ms == NOW_MS + 2 * S_MS
     assert KeyTimes([record.ages.ends]).count([late_ms]).tolist() == [0]  # the sample lacks it
-    assert ShardFigures.of(record, POLICY).next_end_ms <= NOW_MS + 2 * H_MS
+    assert ShardStatistics.of(record, POLICY).next_end_ms <= NOW_MS + 2 * H_MS
     assert record.ages.at_ms == NOW_MS  # so all rows are looked at soon
 
 

@@ -19,7 +19,7 @@ from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from idlestate.state.rocksdb import sweep_of_rows
-from idlestate.state.runs import items_table
+from idlestate.state.runs import runs_items
 from idlestate.timers.clock import FakeClock
 
 KEYS = [f"key {number}" for number in range(300)]
@@ -50,7 +50,7 @@ def service(backend):
 
 def main(folder: Path, first: int, kind: str) -> None:
     clock = FakeClock(first)
-    items_table.CELL_BYTES = 40  # so that lists on runs soon move into their second table
+    runs_items.CELL_BYTES = 40  # so that lists on runs soon move into their second table
     with open_backend(kind, folder / "db", clock=clock) as backend:
         value, elements, brief = states(backend)
         timers = service(backend)

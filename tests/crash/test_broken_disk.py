@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from idlestate.state.backend_factory import open_backend
-from idlestate.state.errors import SnapshotError, StorageError
+from idlestate.state.errors import SnapshotError, StateStoreError
 from idlestate.timers.clock import FakeClock
 from tests.crash.broken_disk import KEYS, ROUNDS, states
 from tests.small_disk import mounted
@@ -55,7 +55,7 @@ def test_a_broken_disk_is_refused_plainly(tmp_path, shim, calls):
         assert refused >= {"value", "get_many", "list get", "keys", "sweep"}, said
     for name in refused:
         kind, text = said[name]
-        assert kind in {"StorageError", "SnapshotError"}, (name, kind, text)
+        assert kind in {"StateStoreError", "SnapshotError"}, (name, kind, text)
         assert str(tmp_path) in text
         assert "Input/output error" in text or "IO error" in text, (name, text)
     if calls == "write":
@@ -95,11 +95,11 @@ def test_a_full_disk_is_refused_plainly_and_goes_on_when_there_is_room(small_dis
             elements.add_many(KEYS, [number] * len(KEYS))
             written = number
 
-    with pytest.raises(StorageError, match="No space left") as raised:
+    with pytest.raises(StateStoreError, match="No space left") as raised:
         write_until_full()
     assert str(small_disk / "db") in str(raised.value)
     assert "Make room" in str(raised.value)
-    with pytest.raises((SnapshotError, StorageError), match="No space left"):
+    with pytest.raises((SnapshotError, StateStoreError), match="No space left"):
         backend.snapshot(small_disk / "snapshot").finish()
     backend.close()
     assert not list(small_disk.glob("snapshot*"))

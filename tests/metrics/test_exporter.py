@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families as read_plai
 from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.families import MetricKind, Name
-from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import SERIES, OperatorMetrics
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.samples import BucketCounts, Samples
 from idlestate.metrics.series_cap import SeriesCap
 from idlestate.metrics.sidecar_metrics import OF_SIDECAR, WAITING_WRITES, WORKERS
@@ -105,7 +105,7 @@ def operators(made: Exporter) -> set[str]:
 def test_series_are_limited_and_the_same_operators_stay() -> None:
     made = Exporter(FakeClock(), max_series=3 * SERIES)
     uids = ["m", "n", "o", "p"]
-    OperatorMetrics(made, lambda _: [OperatorFigures(operator=uid) for uid in uids])
+    OperatorMetrics(made, lambda _: [OperatorStatistics(operator=uid) for uid in uids])
     assert operators(made) == {"m", "n", "o"}
     uids[:] = ["a", "m", "n", "o", "p"]
     assert operators(made) == {"m", "n", "o"}
@@ -115,7 +115,7 @@ def test_series_are_limited_and_the_same_operators_stay() -> None:
 
 def test_what_a_sidecar_adds_to_operators_is_limited_with_them() -> None:
     made, uids = Exporter(FakeClock(), max_series=SERIES), ["m", "n"]
-    OperatorMetrics(made, lambda _: [OperatorFigures(operator=uid) for uid in uids])
+    OperatorMetrics(made, lambda _: [OperatorStatistics(operator=uid) for uid in uids])
     of_each = {(uid,): 0 for uid in uids}
     made.add((WAITING_WRITES, WORKERS), lambda _: {WAITING_WRITES: of_each, WORKERS: {(): 1}})
     found = made.samples()
@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_counted_once() -> None:
 def test_an_operator_has_no_more_series_than_are_reckoned() -> None:
     every = {name: BucketCounts.none(name) for name in families.DURATIONS}
     made = Exporter(FakeClock())
-    figures = OperatorFigures(operator="one", swept_ms=1, compacted_ms=1, durations=every)
+    figures = OperatorStatistics(operator="one", swept_ms=1, compacted_ms=1, durations=every)
     OperatorMetrics(made, lambda _: [figures])
     assert made.reply("").body.count(b'{operator="one"') <= SERIES
 

@@ -15,7 +15,7 @@ import pytest
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.exposition import ListenError, MetricsServer
 from idlestate.metrics.families import MetricKind, Name
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.timers.clock import FakeClock
 from idlestate.web import http_server
@@ -330,7 +330,9 @@ def test_ipv6_loopback_works_where_there_is_one(exporter: Exporter) -> None:
 
 def test_the_start_lists_paths_and_shows_browsers_the_status_page() -> None:
     page = StatusPage(
-        Subject(name="run", now_ms=lambda: 0, figures=lambda _: [OperatorFigures(operator="carts")])
+        Subject(
+            name="run", now_ms=lambda: 0, figures=lambda _: [OperatorStatistics(operator="carts")]
+        )
     )
     with MetricsServer(Exporter(FakeClock()), 0, page=page) as server:
         response, body = ask(server, "/", Accept="application/json")

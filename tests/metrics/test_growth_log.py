@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from idlestate.metrics.growth_log import GrowthLog, GrowthLogError, GrowthPoint
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 
 
 def point(batch_id: int, live_keys: int = 0) -> GrowthPoint:
@@ -72,7 +72,7 @@ def test_batches_may_be_skipped(path: Path) -> None:
 
 
 def test_a_point_takes_its_figures_from_a_batch(path: Path) -> None:
-    figures = OperatorFigures(
+    figures = OperatorStatistics(
         operator="clicks",
         batch_id=3,
         input_rows=100,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from idlestate.backends.shards.key_facts import Explanation, KeyFacts, KeyState
+from idlestate.backends.shards.key_details import Explanation, KeyDetails, KeyState
 from idlestate.metrics.key_answer import answer_of
 from idlestate.retention.policy import Policy
 
@@ -12,7 +12,7 @@ LATER_MS = NOW_MS + 5_400_000
 
 def explanation(state: KeyState, deadline_ms: int | None = None, reason: str | None = None,
                 **times: int) -> Explanation:  # fmt: skip
-    facts = KeyFacts(state, deadline_ms, reason, **times)
+    facts = KeyDetails(state, deadline_ms, reason, **times)
     policy = Policy(idle_min="30m", idle_max="2h")
     return Explanation("carts", {"user": "ada", "day": None}, NOW_MS, facts, policy, 1)
 

@@ -10,24 +10,24 @@ from idlestate.errors import StoreError
 from idlestate.metrics import families
 from idlestate.metrics.forecast import Range
 from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, HistoryFile, Size
-from idlestate.metrics.operator_figures import OperatorFigures, Outlook
 from idlestate.metrics.operator_forecasts import Outlooks
 from idlestate.metrics.operator_metrics import samples_of
+from idlestate.metrics.operator_statistics import OperatorStatistics, Outlook
 from idlestate.metrics.samples import Samples
 from idlestate.retention.budget import Budget
 
 UID = "u"
 
 
-def figures(live_keys: int, state_bytes: int = 0) -> OperatorFigures:
-    return OperatorFigures(operator=UID, live_keys=live_keys, state_bytes=state_bytes)
+def figures(live_keys: int, state_bytes: int = 0) -> OperatorStatistics:
+    return OperatorStatistics(operator=UID, live_keys=live_keys, state_bytes=state_bytes)
 
 
-def shown(outlooks: Outlooks, now: OperatorFigures) -> Samples:
+def shown(outlooks: Outlooks, now: OperatorStatistics) -> Samples:
     return samples_of([outlooks.complete(now)], 0)
 
 
-def filled(outlooks: Outlooks, slots: int, keys_a_slot: int = 0) -> OperatorFigures:
+def filled(outlooks: Outlooks, slots: int, keys_a_slot: int = 0) -> OperatorStatistics:
     for slot in range(slots):
         keys = 1000 + slot * keys_a_slot
         outlooks.note(figures(keys, 100 * keys), slot * SLOT_MS)

@@ -9,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from idlestate.metrics import families
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter, RegistryBridge
-from idlestate.metrics.operator_figures import OperatorFigures
 from idlestate.metrics.operator_metrics import samples_of
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.samples import BucketCounts
 from idlestate.metrics.version import VERSION
 from idlestate.retention.policy import FOREVER_MS, Policy, TimeDomain
@@ -19,7 +19,7 @@ from idlestate.timers.clock import FakeClock
 
 UID = "clicks-by-session"
 NOW_MS = 1_741_000_100_000
-FIGURES = OperatorFigures(
+FIGURES = OperatorStatistics(
     operator=UID,
     batch_id=7,
     batches=8,
@@ -65,7 +65,7 @@ def metrics(*operators: str) -> tuple[CollectorRegistry, DriverMetrics]:
     exporter = Exporter(FakeClock(NOW_MS))
     made = DriverMetrics(exporter)
     for uid in operators or (UID,):
-        made.show(OperatorFigures(operator=uid))
+        made.show(OperatorStatistics(operator=uid))
     RegistryBridge(registry, exporter)
     return registry, made
 
@@ -187,7 +187,9 @@ def test_operators_have_their_own_series() -> None:
 
 def test_a_reason_that_is_not_on_the_list_is_shown_as_other() -> None:
     registry, pipeline = metrics()
-    pipeline.show(OperatorFigures(operator=UID, keys_expired={"idle": 1, "boredom": 2, "ire": 3}))
+    pipeline.show(
+        OperatorStatistics(operator=UID, keys_expired={"idle": 1, "boredom": 2, "ire": 3})
+    )
     shown = series(registry)
     assert shown[of("keys_expired_total", reason="idle")] == 1
     assert shown[of("keys_expired_total", reason="__other__")] == 5
@@ -197,7 +199,7 @@ def test_a_reason_that_is_not_on_the_list_is_shown_as_other() -> None:
 def test_spans_that_never_end_are_infinite_and_a_rule_that_is_off_is_zero() -> None:
     registry, pipeline = metrics()
     off = Policy(idle_min_ms=1, idle_max_ms=5_000, ttl_ms=FOREVER_MS)
-    pipeline.show(OperatorFigures(operator=UID, policy=off))
+    pipeline.show(OperatorStatistics(operator=UID, policy=off))
     shown = series(registry)
     assert shown[of("retention_ttl_seconds")] == math.inf
     assert shown[of("retention_min_seconds")] == 0
@@ -211,7 +213,7 @@ def test_the_expiry_lag_is_that_of_the_moment_of_the_scrape(
 ) -> None:
     """By the wall clock, or in event time by the watermark that the next batch will have."""
     registry, pipeline = metrics()
-    of_operator = OperatorFigures(
+    of_operator = OperatorStatistics(
         operator=UID,
         policy=Policy(ttl="1h", time=time),
         watermark_ms=5_000 if time is TimeDomain.EVENT else None,
@@ -224,7 +226,7 @@ def test_the_expiry_lag_is_that_of_the_moment_of_the_scrape(
 
 def test_an_operator_without_any_rule_has_no_retention() -> None:
     registry, pipeline = metrics()
-    pipeline.show(OperatorFigures(operator=UID, live_keys=3))
+    pipeline.show(OperatorStatistics(operator=UID, live_keys=3))
     shown = series(registry)
     spans = ("min", "max", "ttl", "max_lifetime")
     assert {shown[of(f"retention_{span}_seconds")] for span in spans} == {0}
@@ -232,7 +234,7 @@ def test_an_operator_without_any_rule_has_no_retention() -> None:
 
 def test_a_watermark_before_1970_is_shown_as_none() -> None:
     registry, pipeline = metrics()
-    pipeline.show(OperatorFigures(operator=UID, watermark_ms=-1))
+    pipeline.show(OperatorStatistics(operator=UID, watermark_ms=-1))
     assert series(registry)[of("watermark_timestamp_seconds")] == 0
 
 

@@ -11,7 +11,7 @@ from idlestate.metrics.forecast import Range
 from idlestate.metrics.growth_curve_on_page import curve_figure
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_lookup_form import KeyAnswer, as_in_urls
-from idlestate.metrics.operator_figures import InputRows, OperatorFigures, Outlook
+from idlestate.metrics.operator_statistics import InputRows, OperatorStatistics, Outlook
 from idlestate.metrics.operators_table import ROWS
 from idlestate.metrics.status_page import STYLE, StatusPage, Subject
 from idlestate.retention.budget import Budget
@@ -41,11 +41,11 @@ class Keys:
         return KeyAnswer("It is here.", [("n", EVIL)])
 
 
-def figures(uid: str, **others: object) -> OperatorFigures:
-    return OperatorFigures(operator=uid, **others)  # type: ignore[arg-type]
+def figures(uid: str, **others: object) -> OperatorStatistics:
+    return OperatorStatistics(operator=uid, **others)  # type: ignore[arg-type]
 
 
-def page(*every: OperatorFigures) -> StatusPage:
+def page(*every: OperatorStatistics) -> StatusPage:
     return StatusPage(
         Subject(
             name="sidecar",

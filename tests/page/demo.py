@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from idlestate.metrics.forecast import Range
 from idlestate.metrics.history import Size
 from idlestate.metrics.key_lookup_form import KeyAnswer
-from idlestate.metrics.operator_figures import OperatorFigures, Outlook
+from idlestate.metrics.operator_statistics import OperatorStatistics, Outlook
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.retention.budget import Budget
 from idlestate.retention.policy import Policy, TimeDomain
@@ -31,11 +31,11 @@ def sizes(peak: int) -> list[Size]:
     return found
 
 
-def operator(uid: str, peak: int = 48_000) -> OperatorFigures:
+def operator(uid: str, peak: int = 48_000) -> OperatorStatistics:
     """An operator in the middle of its life."""
     created = 61 * peak
     live = sizes(peak)[-1].live_keys
-    return OperatorFigures(
+    return OperatorStatistics(
         operator=uid,
         batch_id=20_159,
         watermark_ms=NOW_MS - 600_000,
@@ -78,7 +78,7 @@ class Keys:
         return KeyAnswer(f"{EVIL} is in the state until 16:20:11 UTC.", facts)
 
 
-def demo(*every: OperatorFigures) -> StatusPage:
+def demo(*every: OperatorStatistics) -> StatusPage:
     return StatusPage(
         Subject(
             name="sidecar",

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_statistics import ShardStatistics
 from idlestate.pipeline import sidecar_exchange as exchange
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.retention.policy import Policy
@@ -18,7 +18,7 @@ from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.transfers import Stage
 from idlestate.timers.clock import FakeClock
 
-SPEC: Any = SimpleNamespace(uid="clicks", table=SimpleNamespace(classes={}, has_own_work=False))
+SPEC: Any = SimpleNamespace(uid="clicks", table=SimpleNamespace(classes={}, has_own_step=False))
 
 
 def play(monkeypatch: pytest.MonkeyPatch, run: Any, call: Any) -> None:
@@ -82,7 +82,7 @@ def test_a_sidecar_that_loses_an_exchange_again_and_again_is_told_in_words(
 def test_change_rows_go_on_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of a large batch in one array of Arrow's would be more than 2 GB."""
     parts = [b"one", b"two", b"three"]
-    figures = asdict(ShardFigures.of(ShardRecord(), Policy()))
+    figures = asdict(ShardStatistics.of(ShardRecord(), Policy()))
 
     def call(name: str, header: Any, *_parts: bytes) -> Message:
         answers: dict[str, Any] = {

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import idlestate
 from idlestate import Explanation, KeyState, Policy
 from idlestate.backends.shards import packet_codec
-from idlestate.backends.shards.key_facts import KeyFacts, one_key
+from idlestate.backends.shards.key_details import KeyDetails, one_key
 from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.timers.clock import FakeClock
@@ -45,11 +45,11 @@ def check(case: Case, reference: Reference, explain: Explain, now_ms: int) -> No
         found = explain(key)
         assert found.now_ms == now_ms
         assert tuple(found.key.values()) == key
-        facts, life = found.facts, reference.lives.get(key)
+        facts, life = found.details, reference.lives.get(key)
         if life is not None:
             deadline_ms, reason = reference.end(life)
             is_over = reference.has_ended(life, now_ms)
-            assert facts == KeyFacts(
+            assert facts == KeyDetails(
                 KeyState.OVERDUE if is_over else KeyState.OPEN,
                 None if deadline_ms == FOREVER_MS else deadline_ms,
                 reason,
@@ -69,7 +69,7 @@ def check(case: Case, reference: Reference, explain: Explain, now_ms: int) -> No
                 assert facts.state is KeyState.NEVER_SEEN
 
 
-def check_ended(case: Case, reference: Reference, key: tuple[Any, ...], facts: KeyFacts) -> None:
+def check_ended(case: Case, reference: Reference, key: tuple[Any, ...], facts: KeyDetails) -> None:
     """It is gone, with its last end; or forgotten, where that end is too long ago."""
     ended_ms = reference.ended[key]
     (last,) = [row for row in reference.expired if row.key == key][-1:]
@@ -187,7 +187,7 @@ def test_a_sidecar_explains_as_the_reference_says(kind: str, examples: int) -> N
                 columns = one_key(key, spec.keys)
                 rows = stream_of(pa.table(columns, names=list(spec.key_names)))
                 found = sidecar.operator.explain(rows, now_ms)
-                assert KeyFacts.from_json(found.facts.to_json()) == found.facts
+                assert KeyDetails.from_json(found.details.to_json()) == found.details
                 return found
 
             check(case, run_reference(case), explain, now_ms)
@@ -212,7 +212,7 @@ def test_a_life_is_overdue_from_its_deadline_on(
     tmp_path: Path, reached_ms: int, state: KeyState
 ) -> None:
     one_life(tmp_path, Rule(ttl_ms=40), [0], reached_ms)
-    facts = idlestate.explain([0], tmp_path).facts
+    facts = idlestate.explain([0], tmp_path).details
     assert (facts.state, facts.deadline_ms, facts.reason) == (state, 140, "ttl")
 
 
@@ -225,8 +225,8 @@ def test_an_end_is_known_as_long_as_it_is_remembered(
 ) -> None:
     one_life(tmp_path, Rule(ttl_ms=40, remember_ms=5), [0, swept_ms])
     found = idlestate.explain(["0"], tmp_path, uid=UID)
-    assert found.facts.state is state
-    assert found.facts.remembered_since_ms == swept_ms - 5
+    assert found.details.state is state
+    assert found.details.remembered_since_ms == swept_ms - 5
 
 
 def test_each_rule_is_named_as_the_reason_of_an_end(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_each_rule_is_named_as_the_reason_of_an_end(tmp_path: Path) -> None:
         ("lifetime", Rule(max_lifetime_ms=40)),
     ):
         one_life(tmp_path / reason, rule, [0, 140])
-        facts = idlestate.explain([0], tmp_path / reason).facts
+        facts = idlestate.explain([0], tmp_path / reason).details
         assert (facts.state, facts.deadline_ms, facts.reason) == (KeyState.GONE, 140, reason)
 
 
@@ -249,7 +249,7 @@ def test_reasons_of_older_ends_are_kept_when_another_rule_ends_a_life(tmp_path: 
     make_checkpoint(tmp_path, make_case(rule, batches, sweeps, "int64"))
     ends = {}
     for key in range(4):
-        facts = idlestate.explain([key], tmp_path).facts
+        facts = idlestate.explain([key], tmp_path).details
         ends[key] = (facts.state, facts.deadline_ms, facts.reason)
     assert ends == {
         0: (KeyState.GONE, 140, "idle"),
@@ -263,7 +263,7 @@ def test_a_key_that_never_came_is_told_from_a_forgotten_one_where_that_can_be_kn
     tmp_path: Path,
 ) -> None:
     one_life(tmp_path, Rule(ttl_ms=40), [0])
-    assert idlestate.explain([7], tmp_path).facts.state is KeyState.NEVER_SEEN
+    assert idlestate.explain([7], tmp_path).details.state is KeyState.NEVER_SEEN
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_rows_that_another_version_left_waiting_are_named_with_checkpoint_and_op
 ) -> None:
     case = make_case(Rule(ttl_ms=40), [[Record((0,), 100, ROW_VALUES[0])]], [0], "int64")
     make_checkpoint(tmp_path, case, spec=replace(spec_of(case), in_order=True))
-    assert idlestate.explain([0], tmp_path).facts.held_rows == 1
+    assert idlestate.explain([0], tmp_path).details.held_rows == 1
     monkeypatch.setattr(packet_codec, "_VERSION", b"next")
     told = f"operator '{UID}' of checkpoint {tmp_path}: rows that wait .*: use the version that"
     with pytest.raises(DamagedStateError, match=told):

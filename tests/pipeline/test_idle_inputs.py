@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from idlestate import Policy
 from idlestate.backends.shards.input_watermarks import InputRecord, InputTerms, joint_watermark_ms
 from idlestate.backends.shards.row_counts import RowCounts
-from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_statistics import ShardStatistics
 from idlestate.errors import RefusedError
 from idlestate.metrics.operator_metrics import samples_of
-from idlestate.metrics.shard_totals import operator_figures
+from idlestate.metrics.shard_totals import operator_statistics
 from idlestate.pipeline.join_asof import as_of_operator
 from idlestate.pipeline.spark.spark_types import spark_schema
 from idlestate.retention.rules import NEVER_MS
@@ -228,8 +228,8 @@ def test_metrics_count_the_rows_of_each_input():
     run.batch(0, probes=[probe(10), probe(11, None)], versions=[version(10)])
     run.batch(1, probes=[probe(12)], versions=[version(12)])
     run.batch(2, probes=[probe(3), probe(14)])
-    reports = [ShardFigures.of(each, Policy()) for each in run.records]
-    figures = operator_figures(
+    reports = [ShardStatistics.of(each, Policy()) for each in run.records]
+    figures = operator_statistics(
         "q", Policy(), reports, batch_id=2, batch_time_ms=2, policy_version=1,
         input_names=["versions", "probes"],
     )  # fmt: skip

@@ -104,7 +104,7 @@ def test_orders_and_prices_meet(spark: SparkSession, tmp_path: Path, backend: st
         plan(Policy(ttl="1h", ttl_update=UpdateType.ON_READ_AND_WRITE), checkpoint)
     told = explain(["a"], checkpoint)
     assert (told.policy, told.right_policy) == (Policy(), Policy())
-    sides = told.facts.sides
+    sides = told.details.sides
     of_key = [sum(row.key == ("a",) for row in rows) for rows in expected.rows]
     assert [sides[side].rows if side in sides else 0 for side in ("left", "right")] == of_key
     changed = joined(

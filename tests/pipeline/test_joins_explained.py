@@ -18,13 +18,13 @@ from idlestate.backends.checkpoint.runs_folder import runs_of
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.batch_times import BatchTimes
-from idlestate.backends.shards.key_facts import KeyFacts
-from idlestate.backends.shards.key_facts_of_joins import SideRows
+from idlestate.backends.shards.key_details import KeyDetails
+from idlestate.backends.shards.key_rows_of_joins import SideRows
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.planned_removals import HORIZONS_MS
 from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.backends.shards.stream_join import JoinWork
+from idlestate.backends.shards.stream_join import JoinStep
 from idlestate.errors import RefusedError
 from idlestate.metrics.key_answer import answer_of
 from idlestate.pipeline.policy_plans import plan_for, refuse_shrink
@@ -69,7 +69,7 @@ def checkpoint_of(
         packets = [encode_packet(steps_of(layout.at(0).spec(), rows))]
         at = BatchTimes(batch_id, watermark_ms, batch_id)
         version = PolicyVersion(1, 0, in_force.policy, right=right)
-        advanced = advance(spec, record, files, packets, {}, at, version, JoinWork())
+        advanced = advance(spec, record, files, packets, {}, at, version, JoinStep())
         list(advanced.cells)
         record = ShardRecord.decode(files.save(advanced.record, batch_id))
         commit = ("v1", json.dumps({"nextBatchWatermarkMs": reached_ms}))
@@ -108,20 +108,26 @@ def test_explain_and_plan_tell_of_each_row(
         for key in "abcd":
             found = idlestate.explain([key], folder)
             assert found.now_ms == now_ms
-            assert KeyFacts.from_json(json.loads(json.dumps(found.facts.to_json()))) == found.facts
+            assert (
+                KeyDetails.from_json(json.loads(json.dumps(found.details.to_json())))
+                == found.details
+            )
             for at, side in enumerate(("left", "right")):
                 own = [each for each in kept if (each[0].key, each[0].side) == (key, at)]
-                assert found.facts.sides.get(side) == told(own, now_ms, between, spans)
+                assert found.details.sides.get(side) == told(own, now_ms, between, spans)
             own = [each for each in kept if each[0].key == key]
             is_over = all(ends is not None and ends <= now_ms for _, ends in own)
             if own:
-                assert found.facts.state is (KeyState.OVERDUE if is_over else KeyState.OPEN)
+                assert found.details.state is (KeyState.OVERDUE if is_over else KeyState.OPEN)
                 last = None if any(ends is None for _, ends in own) else max(e for _, e in own)
-                assert found.facts.deadline_ms == last
+                assert found.details.deadline_ms == last
             elif any(row.key == key for row, _ in came):
-                assert found.facts.state is KeyState.FORGOTTEN_OR_NEVER_SEEN
+                assert found.details.state is KeyState.FORGOTTEN_OR_NEVER_SEEN
             else:
-                assert found.facts.state in (KeyState.NEVER_SEEN, KeyState.FORGOTTEN_OR_NEVER_SEEN)
+                assert found.details.state in (
+                    KeyState.NEVER_SEEN,
+                    KeyState.FORGOTTEN_OR_NEVER_SEEN,
+                )
         plan = plan_for(
             checkpoint, UID, policy_of(other_spans[0]), 0, right=policy_of(other_spans[1])
         )

@@ -78,7 +78,7 @@ def test_what_a_query_leaves_is_planned_explained_and_kept(
 
     states = {}
     for user in ("a", "pauses", "once-0", "never"):
-        facts = idlestate.explain({"user": user}, checkpoint).facts
+        facts = idlestate.explain({"user": user}, checkpoint).details
         states[user] = facts.state
         if (user,) in played.lives:
             assert facts.deadline_ms == played.end(played.lives[(user,)])[0]

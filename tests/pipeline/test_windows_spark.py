@@ -148,7 +148,7 @@ def test_windows_equal_those_of_the_reference_over_restarts(
     )
     one = state[0]
     told = explain([one["user"], one["shop"], one["window_end"].isoformat()], checkpoint, uid=UID)
-    assert told.facts.deadline_ms == milliseconds(one["window_end"]) - 1
+    assert told.details.deadline_ms == milliseconds(one["window_end"]) - 1
 
     with pytest.raises(RefusedError, match=r"ends by itself and takes no policy"):
         reload(checkpoint, uid=UID, policy=Policy(ttl="1h"))

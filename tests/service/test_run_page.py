@@ -16,7 +16,7 @@ from idlestate.config.pipeline_settings import Pipeline
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.service.run_page import CheckpointKeys, run_page
 from idlestate.timers.clock import FakeClock
 from idlestate.web.http_server import Request
@@ -62,7 +62,7 @@ def ask(tmp_path: Path, pipeline: Pipeline) -> Callable[..., str]:
     """Asks the page of a run for HTML."""
     clock = FakeClock(START_MS)
     metrics = DriverMetrics(Exporter(clock))
-    metrics.show(OperatorFigures(operator=UID, batch_id=1, live_keys=7))
+    metrics.show(OperatorStatistics(operator=UID, batch_id=1, live_keys=7))
     growth = GrowthLog(tmp_path / "growth.jsonl")
     for batch in (0, 1):
         growth.append(GrowthPoint(batch_id=batch, time_ms=START_MS + batch, live_keys=6 + batch))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from idlestate.metrics.growth_log import GrowthLog, GrowthPoint
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.retention.policy import FOREVER_MS, Policy
 from idlestate.service.summary import summary
 
@@ -17,7 +17,9 @@ def grown(path: Path, *keys_and_bytes: tuple[int, int]) -> GrowthLog:
     return growth
 
 
-def told(figures: OperatorFigures, growth: GrowthLog, policy: Policy = FOREVER) -> dict[str, str]:
+def told(
+    figures: OperatorStatistics, growth: GrowthLog, policy: Policy = FOREVER
+) -> dict[str, str]:
     lines = summary(figures, growth, policy, life_seconds=0.0, run_rows=0, run_seconds=0.0)
     return dict(lines)
 
@@ -25,7 +27,7 @@ def told(figures: OperatorFigures, growth: GrowthLog, policy: Policy = FOREVER) 
 def test_state_without_retention_goes_by_the_bytes_of_a_key_at_the_peak(tmp_path: Path) -> None:
     """At the end one key may have files to itself that were written for many."""
     growth = grown(tmp_path, (1_000, 100_000), (10, 60_000), (1, 52_000_000))
-    figures = OperatorFigures(operator="p", live_keys=1, state_bytes=52_000_000, keys_seen=2_000)
+    figures = OperatorStatistics(operator="p", live_keys=1, state_bytes=52_000_000, keys_seen=2_000)
     assert told(figures, growth)["without retention"] == (
         "2,000 keys, 200.0 KB: 2.0 times the peak"
     )
@@ -33,12 +35,12 @@ def test_state_without_retention_goes_by_the_bytes_of_a_key_at_the_peak(tmp_path
 
 def test_a_peak_of_unknown_size_is_passed_over(tmp_path: Path) -> None:
     growth = grown(tmp_path, (1_000, 0), (500, 50_000))
-    figures = OperatorFigures(operator="p", live_keys=500, state_bytes=50_000, keys_seen=2_000)
+    figures = OperatorStatistics(operator="p", live_keys=500, state_bytes=50_000, keys_seen=2_000)
     assert told(figures, growth)["without retention"].startswith("2,000 keys, 200.0 KB")
 
 
 def test_nothing_at_all_is_told_without_ratios(tmp_path: Path) -> None:
-    assert told(OperatorFigures(operator="p"), grown(tmp_path)) == {
+    assert told(OperatorStatistics(operator="p"), grown(tmp_path)) == {
         "keys ever seen": "0",
         "live now": "0 keys, 0 B",
         "peak": "0 keys",
@@ -55,7 +57,7 @@ def test_nothing_at_all_is_told_without_ratios(tmp_path: Path) -> None:
 
 
 def test_one_of_a_thing_is_no_plural(tmp_path: Path) -> None:
-    figures = OperatorFigures(
+    figures = OperatorStatistics(
         operator="p",
         live_keys=1,
         keys_seen=1,
@@ -76,7 +78,7 @@ def test_one_of_a_thing_is_no_plural(tmp_path: Path) -> None:
 
 
 def test_keys_ever_seen_are_never_fewer_than_were_live_at_once(tmp_path: Path) -> None:
-    figures = OperatorFigures(operator="p", live_keys=90, state_bytes=900, keys_seen=98)
+    figures = OperatorStatistics(operator="p", live_keys=90, state_bytes=900, keys_seen=98)
     said = told(figures, grown(tmp_path, (100, 1_000)), Policy())
     assert said["keys ever seen"] == "about 100"
     assert said["without retention"] == "about 100 keys, 1.0 KB: 1.0 times the peak"

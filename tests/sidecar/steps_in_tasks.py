@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from idlestate.backends.shards.batch_times import BatchTimes
-from idlestate.backends.shards.batch_work import BatchWork
+from idlestate.backends.shards.operator_step import OperatorStep
 from idlestate.backends.shards.row_counts import RowsByInput, total
 from idlestate.backends.shards.shard_batch import Advanced
 from idlestate.backends.shards.shard_record import ShardRecord
@@ -89,7 +89,7 @@ class Sidecar:
         counts: RowsByInput,
         times: BatchTimes,
         in_force: PolicyVersion,
-        work: BatchWork,
+        operator_step: OperatorStep,
     ) -> Advanced:
         """In the place of `shard_batch.advance`."""
         if times.batch_id == 0:
@@ -118,7 +118,7 @@ class Sidecar:
             routes: Any = SimpleNamespace(
                 main=self.wire, to_range=self.to_range, range_of=lambda *_: 0
             )
-            step = StepOnSidecarState(routes, UID, table, work, 1)
+            step = StepOnSidecarState(routes, UID, table, operator_step, 1)
             cells, *made, figures = step.run(opened, {0: packets}, {0: counts}, times, in_force)
             assert (
                 figures["0"]["input"] == operator.state.shards[0].rows.input + total(counts).input

@@ -22,14 +22,14 @@ from idlestate import Policy
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.join_step import apply_join
-from idlestate.backends.shards.key_facts import facts_of
+from idlestate.backends.shards.key_details import details_of
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.planned_removals import HORIZONS_MS
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.state_rows import rows_in_state
-from idlestate.backends.shards.stream_join import JoinWork
+from idlestate.backends.shards.stream_join import JoinStep
 from idlestate.retention.policy import Policies, TimeDomain
 from idlestate.retention.policy_version import PolicyVersion
 from idlestate.sidecar.core import local_shard_executor
@@ -67,7 +67,7 @@ class Query:
             for at, side in enumerate(("left", "right"))
         }
         advanced = self.sidecar.advance(
-            self.spec, ShardRecord(), None, [packet], counts, times, in_force, JoinWork()
+            self.spec, ShardRecord(), None, [packet], counts, times, in_force, JoinStep()
         )
         self.batches += 1
         parts = [pa.ipc.open_stream(cell).read_all() for cell in advanced.cells]
@@ -145,7 +145,7 @@ def check_state(
     for key in "abc":
         found = told(operator, key)
         of_key = [pa.array([key])]
-        assert found.facts == facts_of(table, record, of_key, policies, now_ms)
+        assert found.details == details_of(table, record, of_key, policies, now_ms)
         assert (found.policy, found.right_policy) == policies
 
 

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from idlestate.metrics.families import DUE_WITHIN_MS
-from idlestate.metrics.key_age_figures import idle_ages, keys_due
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.key_ages import idle_ages, keys_due
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
 from tests.reference import Rule
@@ -28,18 +28,18 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
-def figures_of(world: World) -> OperatorFigures:
+def statistics_of(world: World) -> OperatorStatistics:
     (found,) = OperatorSnapshot(world.host).at(world.clock.now_ms())
     return found
 
 
 def due_of(world: World) -> dict[str, int]:
-    (by_span,) = keys_due([figures_of(world)], world.clock.now_ms())
+    (by_span,) = keys_due([statistics_of(world)], world.clock.now_ms())
     return {name: due.keys for name, due in by_span.items()}
 
 
 def assert_ages_are_true(world: World) -> None:
-    now_ms, lives, found = world.clock.now_ms(), world.lives(), figures_of(world)
+    now_ms, lives, found = world.clock.now_ms(), world.lives(), statistics_of(world)
     left_ms = [row["deadline"] - now_ms for row in lives]
     due = {name: sum(ms <= span_ms for ms in left_ms) for name, span_ms in DUE_WITHIN_MS.items()}
     assert keys_due([found], now_ms) == [
@@ -73,7 +73,7 @@ def test_due_keys_and_idle_ages_are_those_of_the_lives(world: World) -> None:
             world.begin("run-1")
     assert len(seen) > 8
     absences_ms = world.reference.absences_ms
-    found = figures_of(world).absences
+    found = statistics_of(world).absences
     upto = [sum(ms <= bound_ms for ms in absences_ms) for bound_ms in AGE_BUCKETS_MS]
     assert list(accumulate(found.counts)) == [*upto, len(absences_ms)]
     assert found.sum == pytest.approx(sum(absences_ms) / 1000)

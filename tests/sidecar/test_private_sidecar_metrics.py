@@ -11,7 +11,7 @@ import pytest
 from idlestate.metrics import families, sidecar_metrics
 from idlestate.metrics.driver_metrics import DriverMetrics
 from idlestate.metrics.exporter import Exporter
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.pipeline.session_metrics import SessionMetrics
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.client import private_sidecar_metrics
@@ -64,7 +64,7 @@ def test_all_that_a_sidecar_exports_is_shown_by_its_driver(folder: Path) -> None
     exporter = Exporter(FakeClock())
     PrivateSidecarMetrics(exporter, SystemClock())
     driver = DriverMetrics(exporter)
-    stale = OperatorFigures(operator="counts", live_keys=1, next_end_ms=None)
+    stale = OperatorStatistics(operator="counts", live_keys=1, next_end_ms=None)
     driver.show(stale)
     shown = exporter.samples()
     assert shown[families.LIVE_KEYS] == {("counts",): 30}
@@ -81,9 +81,9 @@ def test_a_page_shows_the_next_life_to_end_of_a_sidecar(folder: Path) -> None:
     fill(folder, "counts", 30)
     metrics = SessionMetrics(Exporter(FakeClock()))
     policy = policy_processing(LONG)
-    metrics.driver.show(OperatorFigures(operator="counts", policy=policy, next_end_ms=None))
-    metrics.driver.show(OperatorFigures(operator="elsewhere", live_keys=1, next_end_ms=None))
-    metrics.driver.show(OperatorFigures(operator="spark", live_keys=1, next_end_ms=5))
+    metrics.driver.show(OperatorStatistics(operator="counts", policy=policy, next_end_ms=None))
+    metrics.driver.show(OperatorStatistics(operator="elsewhere", live_keys=1, next_end_ms=None))
+    metrics.driver.show(OperatorStatistics(operator="spark", live_keys=1, next_end_ms=5))
     found = {each.operator: each for each in metrics.at(0)}
     now_ms = SystemClock().now_ms()
     end_ms = found["counts"].next_end_ms
@@ -112,7 +112,7 @@ def test_one_that_hangs_does_not_hold_up_a_scrape(folder: Path) -> None:
     fill(folder, "counts", 3)
     exporter = Exporter(FakeClock())
     PrivateSidecarMetrics(exporter, SystemClock())
-    DriverMetrics(exporter).show(OperatorFigures(operator="counts", live_keys=1))
+    DriverMetrics(exporter).show(OperatorStatistics(operator="counts", live_keys=1))
     pid = int((folder / FOLDER / "state" / "lock").read_text())
     os.kill(pid, signal.SIGSTOP)
     try:

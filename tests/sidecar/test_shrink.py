@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from idlestate.backends.shards.key_facts import KeyState
+from idlestate.backends.shards.key_details import KeyState
 from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.service.cli import main
 from idlestate.sidecar.protocol.errors import DoesNotFitError
@@ -74,7 +74,7 @@ def test_a_key_is_explained(aged: World, key: str, after_ms: int, state: KeyStat
     """Key 0 came 10 ms ago."""
     rows = stream_of(pa.table({aged.operator.state.spec.key_names[0]: [key]}))
     found = aged.operator.explain(rows, aged.clock.now_ms() + after_ms)
-    assert found.facts.state is state
+    assert found.details.state is state
     aged.clock.advance(after_ms)
     aged.sweep()
     facts = aged.operator.explain(rows, aged.clock.now_ms()).facts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from idlestate.state.runs import items_table
+from idlestate.state.runs import runs_items
 
 BOTH_WAYS = {
     "test_declared_types",
@@ -35,14 +35,12 @@ LONG = {
 @pytest.fixture(autouse=True)
 def cell_bytes(request, monkeypatch):
     """What a cell of a list or map has at most: a test may change it."""
-    monkeypatch.setattr(
-        items_table, "CELL_BYTES", getattr(request, "param", items_table.CELL_BYTES)
-    )
+    monkeypatch.setattr(runs_items, "CELL_BYTES", getattr(request, "param", runs_items.CELL_BYTES))
 
 
 def pytest_generate_tests(metafunc):
     if metafunc.module.__name__.rpartition(".")[2] in BOTH_WAYS:
-        sizes = [items_table.CELL_BYTES, 0]
+        sizes = [runs_items.CELL_BYTES, 0]
         metafunc.parametrize("cell_bytes", sizes, indirect=True, ids=["rows", "second_tables"])
 
 

@@ -32,7 +32,7 @@ from idlestate.state.errors import (
     StateMigrationError,
 )
 from idlestate.state.key_groups import KeyGroupRange, key_group_range, operator_index
-from idlestate.state.runs import items_table
+from idlestate.state.runs import runs_items
 from idlestate.state.snapshot import Snapshot, SnapshotMode
 from idlestate.state.table import ListTable, MapTable, SingleTable
 from idlestate.state.value_state import ValueState
@@ -67,7 +67,7 @@ def may_differ(trace: dict[str, Any]) -> bool:
     """Whether this size of cells matters to a trace: 0 puts every list and map, and nothing else,
     into second tables.
     """
-    return items_table.CELL_BYTES > 0 or has_items(trace)
+    return runs_items.CELL_BYTES > 0 or has_items(trace)
 
 
 def has_items(trace: dict[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from idlestate.retention.policy import TimeDomain
-from idlestate.state.runs import items_table
+from idlestate.state.runs import runs_items
 from tests.golden_files import read_traces
 from tests.lengths import short_and_long
 from tests.state.golden_state import Replay, has_items, may_differ, replay, runs_forward
@@ -59,7 +59,7 @@ def test_golden_state(name, backend, every, record_property):
 def test_golden_state_in_event_time(name, backend, every, record_property):
     """The same by the watermark, which never runs back; the clock says something else."""
     traces = recorded(name, backend)[::every]
-    if backend == "runs" and items_table.CELL_BYTES:
+    if backend == "runs" and runs_items.CELL_BYTES:
         traces = [each for each in traces if not has_items(each)]  # they go through second tables
     if not traces:
         pytest.skip(f"{name} has no traces of {backend}")

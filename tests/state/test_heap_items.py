@@ -6,7 +6,7 @@ import pytest
 
 from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
 from idlestate.state.backend_factory import open_backend
-from idlestate.state.heap import frozen_rows, heap_keys, item_chains, items_table
+from idlestate.state.heap import frozen_rows, heap_items, heap_keys, item_chains
 from idlestate.timers.clock import FakeClock
 from tests.state.golden_state import descriptor_of
 
@@ -100,7 +100,7 @@ class Crowd:
 )
 def test_dicts_and_columns_tell_the_same(kind, seed, monkeypatch, tmp_path):
     monkeypatch.setattr(item_chains, "SPARE", 64)
-    for each in (frozen_rows, heap_keys, items_table):
+    for each in (frozen_rows, heap_keys, heap_items):
         monkeypatch.setattr(each, "AT_ONCE", 500)
     chance, clock = np.random.default_rng(seed), FakeClock(0)
     with open_backend("heap", clock=clock) as backend:

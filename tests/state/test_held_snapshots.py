@@ -20,10 +20,10 @@ from idlestate.state.errors import SnapshotError
 from idlestate.state.heap import (
     copy_on_write_columns,
     frozen_rows,
+    heap_items,
     heap_keys,
+    heap_timers,
     item_chains,
-    items_table,
-    timer_columns,
     values_table,
 )
 from idlestate.state.heap.frozen_rows import FrozenTable
@@ -44,12 +44,12 @@ TTLS = [
 def small_tables(monkeypatch):
     for module, limits in {
         values_table: {"FRONT": 8, "SMALL": 3},
-        items_table: {"SMALL": 3, "AT_ONCE": 7, "FOLD": 3},
+        heap_items: {"SMALL": 3, "AT_ONCE": 7, "FOLD": 3},
         item_chains: {"SPARE": 8},
         heap_keys: {"SPARE": 8},
         frozen_rows: {"AT_ONCE": 5},
         copy_on_write_columns: {"PAGE": 4},
-        timer_columns: {"FRONT": 8, "CHUNK": 4, "SPARE": 8, "AT_ONCE": 5},
+        heap_timers: {"FRONT": 8, "CHUNK": 4, "SPARE": 8, "AT_ONCE": 5},
     }.items():
         for name, value in limits.items():
             monkeypatch.setattr(module, name, value)

@@ -8,7 +8,7 @@ from idlestate.errors import StoreError
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ListStateDescriptor, MapStateDescriptor
-from idlestate.state.runs import cell_bytes, entry_rows, entry_table, items_table
+from idlestate.state.runs import cell_bytes, entry_rows, entry_table, runs_items
 from idlestate.timers.clock import FakeClock
 
 KEYS = [f"key {number}" for number in range(30)]
@@ -246,7 +246,7 @@ def test_a_state_that_is_dropped_takes_its_second_table_with_it(place):
 
 
 def test_what_is_longer_than_a_cell_may_be_moves(tmp_path, written, monkeypatch):
-    monkeypatch.setattr(items_table, "CELL_BYTES", 20)
+    monkeypatch.setattr(runs_items, "CELL_BYTES", 20)
     with open_backend("runs", tmp_path / "db") as backend:
         elements = states(backend)[1]
         elements.add_many(["two", "two", "three", "three", "three"], range(5))

@@ -10,7 +10,7 @@ from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import CompactionCleanup, StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
-from idlestate.state.errors import StorageError
+from idlestate.state.errors import StateStoreError
 from idlestate.state.rocksdb import periodic_cleanup
 from idlestate.state.rocksdb.periodic_cleanup import MOST
 from idlestate.state.rocksdb.rocksdb_table import RocksDBTable
@@ -112,7 +112,7 @@ def test_a_disk_that_takes_no_deletes_does_not_stop_reads(tmp_path, monkeypatch)
         clock.advance(PERIOD_MS)
 
         def full(_table, _batch):
-            raise StorageError("no space left")
+            raise StateStoreError("no space left")
 
         backend.set_current_key("nobody")
         with monkeypatch.context() as patch:

@@ -17,7 +17,7 @@ from idlestate.state.errors import (
     SnapshotError,
     StateError,
     StateMigrationError,
-    StorageError,
+    StateStoreError,
 )
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.snapshot import SnapshotMode
@@ -158,7 +158,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
     with pytest.raises(BackendKindError, match="file is a file; pass a folder"):
         open_backend("rocksdb", tmp_path / "file")
     below = tmp_path / "file" / "below"
-    with pytest.raises(StorageError, match=f"{below}: RocksDB does not open"):
+    with pytest.raises(StateStoreError, match=f"{below}: RocksDB does not open"):
         open_backend("rocksdb", below)
 
 

@@ -7,11 +7,11 @@ from itertools import cycle, groupby
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from idlestate.state.heap import items_table as heap_items
+from idlestate.state.heap import heap_items
 from idlestate.state.heap import values_table as heap_values
 from idlestate.state.runs import (
     all_rows,
-    items_table,
+    runs_items,
     runs_table,
     runs_timers,
     working_set,
@@ -49,7 +49,7 @@ def small_tables(monkeypatch):
     monkeypatch.setattr(all_rows, "AT_ONCE", 3)
     monkeypatch.setattr(runs_timers, "AHEAD", 2)
     monkeypatch.setattr(runs_table, "LOADED", 3)
-    monkeypatch.setattr(items_table, "CELL_BYTES", 30)
+    monkeypatch.setattr(runs_items, "CELL_BYTES", 30)
 
 
 @short_and_long("steps", SHORT, LONG)

@@ -15,7 +15,7 @@ from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.metrics import families
 from idlestate.metrics.families import Name
 from idlestate.metrics.history import SLOT_MS, SLOTS_A_DAY, History, HistoryFile
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.rocksdb_metrics import PROPERTIES
 from idlestate.metrics.sidecar_metrics import OF_SIDECAR
 from idlestate.retention.policy import Policy
@@ -88,7 +88,7 @@ def test_a_record_of_an_earlier_version_is_still_read(world: World) -> None:
     assert isinstance(read.policy, Policy)
 
 
-def of(world: World) -> OperatorFigures:
+def of(world: World) -> OperatorStatistics:
     return OperatorSnapshot(world.host).at(world.clock.now_ms())[0]
 
 

@@ -25,7 +25,7 @@ _PLAIN: Final = (
 """Python's types that codecs return for Arrow types."""
 
 
-def as_given(given: Any) -> pa.Array | list[Any]:
+def array_or_list(given: Any) -> pa.Array | list[Any]:
     """Keys or values as one Arrow array if they are given as an array, else as a list."""
     if isinstance(given, np.ndarray) and given.dtype.kind in "biufUS":
         try:

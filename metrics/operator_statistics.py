@@ -40,7 +40,7 @@ class InputRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorFigures:
+class OperatorStatistics:
     """A snapshot; every number is absolute, counted since the query's first batch.
 
     No number is a difference to an earlier snapshot, so lost, repeated or replayed snapshots do no

@@ -15,19 +15,19 @@ from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.bounded_over import over_kind
 from idlestate.backends.shards.deduplication import Keep, deduplication
 from idlestate.backends.shards.frames import Frame, FrameUnit
-from idlestate.backends.shards.key_facts import KeyState, facts_of, one_key
+from idlestate.backends.shards.key_details import KeyState, details_of, one_key
 from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.planned_removals import horizons_of
 from idlestate.backends.shards.shard_batch import advance
-from idlestate.backends.shards.shard_figures import ShardFigures
 from idlestate.backends.shards.shard_record import ShardRecord
+from idlestate.backends.shards.shard_statistics import ShardStatistics
 from idlestate.backends.shards.state_rows import rows_in_state
-from idlestate.backends.shards.stream_join import JoinWork
+from idlestate.backends.shards.stream_join import JoinStep
 from idlestate.metrics.families import DUE_WITHIN_MS
-from idlestate.metrics.key_age_figures import idle_ages, keys_due
-from idlestate.metrics.shard_totals import operator_figures
+from idlestate.metrics.key_ages import idle_ages, keys_due
+from idlestate.metrics.shard_totals import operator_statistics
 from idlestate.pipeline.retain_harness import OperatorHarness
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS
 from idlestate.retention.policy import FOREVER_MS
@@ -140,7 +140,7 @@ class Joined:
             {},
             BatchTimes(self.batch_id, self.watermark_ms, self.batch_id * MINUTE_MS),
             PolicyVersion(1, 0, self.policies[0], right=self.policies[1]),
-            JoinWork(),
+            JoinStep(),
         )
         list(advanced.cells)
         self.record, self.batch_id = advanced.record, self.batch_id + 1
@@ -239,8 +239,8 @@ def test_figures_are_those_of_the_rows_in_state(
         rows, record = operator.rows(), operator.record
         # Up to when the next batch may come, hours later.
         now_ms = max(record.time_ms, BASE_MS) + hours * H_MS
-        figures = operator_figures(
-            "law", operator.policy, [ShardFigures.of(record, operator.policy)],
+        figures = operator_statistics(
+            "law", operator.policy, [ShardStatistics.of(record, operator.policy)],
             batch_id=0, batch_time_ms=0, policy_version=1, reached_ms=now_ms,
         )  # fmt: skip
         first_ms = min((due_ms for due_ms, _ in rows), default=FOREVER_MS)
@@ -278,7 +278,7 @@ def test_keys_are_explained_and_planned_for_as_their_rows_in_state(
     table, policies = open_table(spec, record, harness._runs), (operator.policy, operator.policy)
     for row in harness.lives():
         key = one_key([row[name] for name in spec.key_names], spec.keys)
-        facts = facts_of(table, record, key, policies, now_ms)
+        facts = details_of(table, record, key, policies, now_ms)
         deadline_ms = _ms(row["deadline"])
         assert facts.state is (KeyState.OVERDUE if deadline_ms <= now_ms else KeyState.OPEN)
         told = (facts.deadline_ms, facts.written_at_ms, facts.last_access_ms)
@@ -287,7 +287,7 @@ def test_keys_are_explained_and_planned_for_as_their_rows_in_state(
         timers_ms = [each["at_ms"] for each in row.get("timers") or []]
         assert facts.timer_at_ms == min(timers_ms, default=None)
     strange = one_key([None if name == "window_end" else "z" for name in spec.key_names], spec.keys)
-    assert facts_of(table, record, strange, policies, now_ms).state is KeyState.NEVER_SEEN
+    assert details_of(table, record, strange, policies, now_ms).state is KeyState.NEVER_SEEN
     old_ms, new_ms = (
         [_ms(each) for each in table.lives(of).column("deadline").to_pylist()]
         for of in (operator.policy, other)
@@ -303,5 +303,5 @@ def test_keys_are_explained_and_planned_for_as_their_rows_in_state(
 def test_keys_that_a_join_has_seen_are_no_rows_even_if_its_policy_remembers_them() -> None:
     joined = Joined(Policy(ttl="1h", remember="forever"), None)
     joined.batch([(False, key, at, "count", 0) for at, key in enumerate("aaab")])
-    figures = ShardFigures.of(joined.record, joined.policy)
+    figures = ShardStatistics.of(joined.record, joined.policy)
     assert (figures.keys_ever_seen, figures.live_keys) == (2, 4)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from idlestate.retention.policy import Policies
 
 
-class BatchWork(Protocol):
-    """One operator's work."""
+class OperatorStep(Protocol):
+    """One operator's step."""
 
     def apply(
         self,
@@ -35,7 +35,7 @@ class BatchWork(Protocol):
 
 
 @dataclass(frozen=True)
-class LivesWork:
+class LifeStep:
     """Of operators whose kind says what a life is (`LifeKind`): that of the table itself."""
 
     def apply(
@@ -48,8 +48,8 @@ class LivesWork:
         merge: "MergePolicy",
         showing: "Showing | None",
     ) -> "Outcome":
-        """See `BatchWork`."""
+        """See `OperatorStep`."""
         return table.apply(steps, policies[0], sweep_at_ms, batch_id, merge, showing=showing)
 
 
-LIVES_WORK = LivesWork()
+LIFE_STEP = LifeStep()

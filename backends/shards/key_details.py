@@ -21,7 +21,7 @@ from idlestate.backends.runs.keys import Keys
 from idlestate.backends.runs.table_schema import KeyColumns
 from idlestate.backends.shards import keys_seen_sketch, remembered_keys
 from idlestate.backends.shards.held_rows import waiting
-from idlestate.backends.shards.key_facts_of_joins import SideRows, rows_of_key
+from idlestate.backends.shards.key_rows_of_joins import SideRows, rows_of_key
 from idlestate.backends.shards.shard_ranges import first_hashes
 from idlestate.backends.shards.shard_record import HELD, ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
@@ -48,7 +48,7 @@ class KeyState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class KeyFacts:
+class KeyDetails:
     """A key as its shard knows it; times in ms, None where there is none.
 
     Attributes:
@@ -86,7 +86,7 @@ class KeyFacts:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> "KeyFacts":
+    def from_json(cls, facts: Mapping[str, Any]) -> "KeyDetails":
         """Read it back."""
         sides = {name: SideRows(**each) for name, each in facts["sides"].items()}
         return cls(**{**facts, "state": KeyState(facts["state"]), "sides": sides})
@@ -139,9 +139,9 @@ def shard_of(key: Keys, shards: int) -> int:
     return int(np.searchsorted(first_hashes(shards), hash_keys(key)[0], side="right")) - 1
 
 
-def facts_of(
+def details_of(
     table: ShardTable, record: ShardRecord, key: Keys, policies: Policies, now_ms: int
-) -> KeyFacts:
+) -> KeyDetails:
     """What a shard knows of one of its keys.
 
     Args:
@@ -152,8 +152,8 @@ def facts_of(
     """
     hashes = hash_keys(key)
     if table.spec.is_of_sides:
-        return _row_facts(table, hashes, rows_of_key(table, hashes, key, policies, now_ms))
-    found = _life_facts(table, record, hashes, key, policies[0], now_ms)
+        return _details_of_rows(table, hashes, rows_of_key(table, hashes, key, policies, now_ms))
+    found = _details_of_life(table, record, hashes, key, policies[0], now_ms)
     held = table.others.get(HELD)
     held_ms = None if held is None else waiting(held, table.spec, hashes, key)
     if held_ms is None or not len(held_ms):
@@ -161,14 +161,14 @@ def facts_of(
     return replace(found, held_rows=len(held_ms), held_from_ms=int(held_ms[0]))
 
 
-def _life_facts(
+def _details_of_life(
     table: ShardTable, record: ShardRecord, hashes: Ints, key: Keys, policy: Policy, now_ms: int
-) -> KeyFacts:
+) -> KeyDetails:
     _, rows = table.current.look_up(hashes, key)
     if len(rows):
         lives, ends = rows.lives, rows.lives.ends(policy)
         is_over = bool(is_due(ends.deadline_ms, now_ms)[0])
-        return KeyFacts(
+        return KeyDetails(
             KeyState.OVERDUE if is_over else KeyState.OPEN,
             _time(ends.deadline_ms),
             Reason(int(ends.reason[0])).label,
@@ -184,23 +184,23 @@ def _life_facts(
     since_ms = None if remember_ms == FOREVER_MS else record.time_ms - remember_ms
     end = remembered_keys.end_of(table.remembered, hashes)
     if end is not None:
-        return KeyFacts(KeyState.GONE, end[0], end[1].label, remembered_since_ms=since_ms)
+        return KeyDetails(KeyState.GONE, end[0], end[1].label, remembered_since_ms=since_ms)
     tally = record.tally
     has_forgotten = (
         tally.created - tally.returning_keys != table.current.live + table.remembered.live
     )
     is_new = keys_seen_sketch.lacks(table.seen, hashes) or not has_forgotten
     state = KeyState.NEVER_SEEN if is_new else KeyState.FORGOTTEN_OR_NEVER_SEEN
-    return KeyFacts(state, remembered_since_ms=since_ms)
+    return KeyDetails(state, remembered_since_ms=since_ms)
 
 
-def _row_facts(table: ShardTable, hashes: Ints, sides: Mapping[str, SideRows]) -> KeyFacts:
+def _details_of_rows(table: ShardTable, hashes: Ints, sides: Mapping[str, SideRows]) -> KeyDetails:
     if not sides:
         is_new = keys_seen_sketch.lacks(table.seen, hashes)
-        return KeyFacts(KeyState.NEVER_SEEN if is_new else KeyState.FORGOTTEN_OR_NEVER_SEEN)
+        return KeyDetails(KeyState.NEVER_SEEN if is_new else KeyState.FORGOTTEN_OR_NEVER_SEEN)
     is_over = all(each.overdue == each.rows for each in sides.values())
     last = max(sides.values(), key=_last_end_ms)
-    return KeyFacts(
+    return KeyDetails(
         KeyState.OVERDUE if is_over else KeyState.OPEN,
         last.last_end_ms,
         last.reason,
@@ -225,7 +225,7 @@ class Explanation:
         uid: the operator.
         key: its columns by name.
         now_ms: the operator's time: its watermark, or the clock's in processing time.
-        facts: what is known of the key.
+        details: what is known of the key.
         policy: the policy in effect; its `chosen_by` names what selected it.
         policy_version: its number, from 1.
         right_policy: of a join, the policy of right rows.
@@ -234,7 +234,7 @@ class Explanation:
     uid: str
     key: dict[str, Any]
     now_ms: int
-    facts: KeyFacts
+    details: KeyDetails
     policy: Policy
     policy_version: int
     right_policy: Policy | None = None
@@ -245,7 +245,7 @@ class Explanation:
             "operator": self.uid,
             "key": {name: _plain(value) for name, value in self.key.items()},
             "now_ms": self.now_ms,
-            **self.facts.to_json(),
+            **self.details.to_json(),
             "policy": self.policy.to_json(),
             "policy_version": self.policy_version,
             "right_policy": None if self.right_policy is None else self.right_policy.to_json(),

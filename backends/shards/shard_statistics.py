@@ -10,7 +10,7 @@ from idlestate.retention.policy import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShardFigures(RowCounts):
+class ShardStatistics(RowCounts):
     """Figures of a shard in addition to its row counts; each is an int or a list of ints.
 
     Every figure is absolute, so a lost or repeated one does no harm: the newest one counts.
@@ -47,15 +47,15 @@ class ShardFigures(RowCounts):
     expired_ttl: int
     expired_idle: int
 
-    def facts(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """The figures by name; lists are not copied."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
-    def of(cls, record: ShardRecord, policy: Policy) -> "ShardFigures":
+    def of(cls, record: ShardRecord, policy: Policy) -> "ShardStatistics":
         """The figures of a shard under the policy in force."""
         lifetime, ttl, idle = record.tally.expired
-        return ShardFigures(
+        return ShardStatistics(
             shard=record.shard,
             time_ms=record.time_ms,
             next_end_ms=record.first_end_ms,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from idlestate.metrics.families import DUE_WITHIN_MS
-from idlestate.metrics.operator_figures import OperatorFigures
+from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.samples import BucketCounts
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS
 from idlestate.retention.policy import FOREVER_MS
@@ -29,7 +29,7 @@ class Due(NamedTuple):
     staying: int
 
 
-def keys_due(operators: Sequence[OperatorFigures], now_ms: int) -> list[dict[str, Due]]:
+def keys_due(operators: Sequence[OperatorStatistics], now_ms: int) -> list[dict[str, Due]]:
     """The keys of each operator that are due within each of `names.DUE_WITHIN_MS`.
 
     Args:
@@ -48,7 +48,7 @@ def keys_due(operators: Sequence[OperatorFigures], now_ms: int) -> list[dict[str
     ]
 
 
-def idle_ages(operators: Sequence[OperatorFigures], now_ms: int) -> list[BucketCounts]:
+def idle_ages(operators: Sequence[OperatorStatistics], now_ms: int) -> list[BucketCounts]:
     """The live keys of each operator by the time since their last access, in `names.AGE_BUCKETS_S`.
 
     Args:
@@ -64,12 +64,12 @@ def idle_ages(operators: Sequence[OperatorFigures], now_ms: int) -> list[BucketC
     return list(map(BucketCounts, map(tuple, counts.tolist()), sums_s.tolist()))
 
 
-def _times_ms(operators: Sequence[OperatorFigures], now_ms: int) -> Ints:
+def _times_ms(operators: Sequence[OperatorStatistics], now_ms: int) -> Ints:
     """The time of each operator, shape (operators, 1)."""
     return np.array([each.time_ms(now_ms) for each in operators], dtype=np.int64)[:, None]
 
 
-def _closed_ms(figures: OperatorFigures) -> int:
+def _closed_ms(figures: OperatorStatistics) -> int:
     """Lives that ended up to then have been closed since the scan: before the first open life."""
     end_ms = figures.next_end_ms
     return NEVER_MS if end_ms is None or end_ms == FOREVER_MS else end_ms - 1

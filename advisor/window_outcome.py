@@ -11,7 +11,7 @@ from idlestate.advisor.window_ladder import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowFigures:
+class WindowOutcome:
     """A log under one window; keys count from their first event in the log.
 
     Attributes:
@@ -57,8 +57,8 @@ class WindowFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class HalfFigures:
-    """Half a log under one window; see `WindowFigures`."""
+class HalfOutcome:
+    """Half a log under one window; see `WindowOutcome`."""
 
     idle_min_ms: int
     idle_max_ms: int
@@ -68,7 +68,7 @@ class HalfFigures:
 
 def figures(
     log: EventLog, windows: Sequence[Window], bytes_per_key: float, delay_ms: int
-) -> list[WindowFigures]:
+) -> list[WindowOutcome]:
     """The figures of each window.
 
     Args:
@@ -87,7 +87,7 @@ def figures(
         most = int(max(held, default=peak))
         mean = _mean_keys(tally, extent)
         found.append(
-            WindowFigures(
+            WindowOutcome(
                 idle_min_ms=window.min_ms,
                 idle_max_ms=window.max_ms,
                 created=tally.created,
@@ -107,11 +107,11 @@ def figures(
     return found
 
 
-def half_figures(log: EventLog, windows: Sequence[Window]) -> tuple[HalfFigures, ...]:
+def half_outcome(log: EventLog, windows: Sequence[Window]) -> tuple[HalfOutcome, ...]:
     """The figures of each window for half a log."""
     tallies = log.tallies(windows, log.extent.last_ms)
     return tuple(
-        HalfFigures(
+        HalfOutcome(
             window.min_ms,
             window.max_ms,
             tally.returning / tally.created,
