@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.timers.clock import FakeClock
 from state_contestants import HOUR_MS, SOON, Contestant, Keyed, PlainDict, RawRocksDB, redis_server
@@ -233,7 +233,7 @@ def main() -> None:
         for kind in ("heap", "rocksdb", "runs"):
             with ExitStack() as stack:
                 both = []
-                for on, ttl in (("plain", TTL_DISABLED), ("ttl", StateTtlConfig(ttl_ms=HOUR_MS))):
+                for on, ttl in (("plain", None), ("ttl", StateTtlConfig(ttl_ms=HOUR_MS))):
                     place = None if kind == "heap" else folder / kind / on
                     opened = open_backend(kind, place, clock=FakeClock(0))  # type: ignore[arg-type]
                     both.append(Keyed(stack.enter_context(opened), ttl))

@@ -69,8 +69,8 @@ class Contestant:
 class Keyed(Contestant):
     """A backend of idlestate."""
 
-    def __init__(self, backend: KeyedStateBackend, ttl: StateTtlConfig) -> None:
-        on = "ttl" if ttl.enabled else "plain"
+    def __init__(self, backend: KeyedStateBackend, ttl: StateTtlConfig | None) -> None:
+        on = "plain" if ttl is None else "ttl"
         self.backend = backend
         self.values = backend.get_state(
             ValueStateDescriptor(name=f"v {on}", value_type=LONG, ttl=ttl)

@@ -64,7 +64,7 @@ class OpenFunction:
         if known is None:
             _check(descriptor)
             plain, timed = _CELLS[descriptor.kind]
-            cell = (timed if descriptor.ttl.enabled else plain)(descriptor, self.context)
+            cell = (plain if descriptor.ttl is None else timed)(descriptor, self.context)
             self._declared[descriptor.name], self.cells[descriptor.name] = descriptor, cell
         elif known is not descriptor and known != descriptor:
             raise RefusedError(f"state {descriptor.name!r} is declared twice; rename one of them")
@@ -83,7 +83,7 @@ class OpenFunction:
                 each.kind.value,
                 each.value_type,
                 each.user_key_type,
-                each.ttl.enabled,
+                each.ttl is not None,
                 number,
             )
             for number, each in enumerate(self._declared.values())
@@ -92,7 +92,7 @@ class OpenFunction:
     @property
     def ttls_ms(self) -> tuple[tuple[str, int], ...]:
         """The states that have a time to live, with it."""
-        return tuple((each.name, each.ttl.ttl_ms) for each in self.declared if each.ttl.enabled)
+        return tuple((each.name, each.ttl.ttl_ms) for each in self.declared if each.ttl is not None)
 
 
 class _Opening(FunctionContext):
@@ -135,7 +135,7 @@ def _check(descriptor: StateDescriptor[Any]) -> None:
     check_type(what, descriptor.value_type, is_element=is_element)
     if descriptor.user_key_type is not None:
         check_type(f"the key of {what}", descriptor.user_key_type, is_element=True)
-    if descriptor.ttl.enabled and descriptor.ttl.returns_expired:
+    if descriptor.ttl is not None and descriptor.ttl.returns_expired:
         raise RefusedError(
             f"{what} returns expired values until they are cleaned up, which would depend on how "
             "records are divided into batches; use NEVER_RETURN_EXPIRED"

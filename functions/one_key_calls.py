@@ -74,7 +74,7 @@ class _OneValue:
 
     def __init__(self, descriptor: ValueStateDescriptor, cell: Any) -> None:
         self._kind, self._name, self._cell = descriptor.value_type, descriptor.name, cell
-        self._has_default = descriptor.default is not None and not descriptor.ttl.enabled
+        self._has_default = descriptor.default is not None and descriptor.ttl is None
 
     def value(self) -> Any:
         value = self._cell.value()

@@ -30,8 +30,9 @@ class Cell:
         self._fit = fit_to(kind, f"state {descriptor.name!r}")
         self._copy = copier(kind)
         self._context = context
-        self._ttl_ms = descriptor.ttl.ttl_ms
-        self._renews = descriptor.ttl.updates_on_read
+        ttl = descriptor.ttl
+        self._ttl_ms = FOREVER_MS if ttl is None else ttl.ttl_ms
+        self._renews = ttl is not None and ttl.updates_on_read
         self.content: Any = None
 
     @property

@@ -33,8 +33,9 @@ class ValueColumn:
         """No value yet."""
         self._kind = descriptor.value_type
         self._what = f"state {descriptor.name!r}"
-        self._ttl_ms = descriptor.ttl.ttl_ms
-        self._renews = descriptor.ttl.updates_on_read
+        ttl = descriptor.ttl
+        self._ttl_ms = FOREVER_MS if ttl is None else ttl.ttl_ms
+        self._renews = ttl is not None and ttl.updates_on_read
         self._columns = columns
         self._default = None if columns.stamped else default_of(descriptor)
         plain = self._kind.to_pandas_dtype() if is_plain(self._kind) else object

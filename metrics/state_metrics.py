@@ -93,8 +93,8 @@ class CountedState(Protocol):
         """Its name."""
 
     @property
-    def ttl(self) -> StateTtlConfig:
-        """Its time to live."""
+    def ttl(self) -> StateTtlConfig | None:
+        """Its time to live, None for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class StateMetrics:
         used, watermark_ms = backend.usage(), backend.watermark.now_ms()
         ends_ms, due = backend.expiry_times_ms(state.name), list[DueTimes]()
         if ends_ms is not None:
-            is_event = state.ttl.time is TimeDomain.EVENT
+            is_event = state.ttl is not None and state.ttl.time is TimeDomain.EVENT
             due.append(DueTimes.of(ends_ms, watermark_ms if is_event else None))
         if timers is not None:
             watermark_ms = max(watermark_ms, timers.current_watermark_ms)
@@ -202,7 +202,7 @@ class StateMetrics:
             keys=backend.size(state.name),
             bytes=max(used.total_bytes - used.dead_bytes, 0),
             dead=None if backend.kind == "heap" else used.dead_bytes,
-            ttl_ms=state.ttl.ttl_ms if state.ttl.enabled else 0,
+            ttl_ms=0 if state.ttl is None else state.ttl.ttl_ms,
             watermark_ms=watermark_ms,
             due=tuple(due),
         )

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 from idlestate.retention.durations import Duration, duration_ms
 from idlestate.retention.setting_error import SettingError, WrongTypeError
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.retention.ttl_config import StateTtlConfig
 
 
 def ttls_of_states(
     inputs: Mapping[str, str], default: Duration, hints: Mapping[str, Duration]
-) -> dict[str, StateTtlConfig]:
-    """The time to live of each state, renewed by writes; expired values are never returned.
+) -> dict[str, StateTtlConfig | None]:
+    """The time to live of each state, None for none; writes renew it, expired values stay hidden.
 
     Args:
         inputs: for each state by its name, the input that it keeps rows of.
@@ -37,6 +37,6 @@ def ttls_of_states(
             )
     spans_ms = {state: duration_ms(hints.get(name, default)) for state, name in inputs.items()}
     return {
-        state: StateTtlConfig(ttl_ms=ttl_ms) if ttl_ms else TTL_DISABLED
+        state: StateTtlConfig(ttl_ms=ttl_ms) if ttl_ms else None
         for state, ttl_ms in spans_ms.items()
     }

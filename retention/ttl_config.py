@@ -108,11 +108,6 @@ class StateTtlConfig:
         object.__setattr__(self, "time", member("time", self.time, TimeDomain))
 
     @property
-    def enabled(self) -> bool:
-        """Whether values carry timestamps at all."""
-        return True
-
-    @property
     def updates_on_read(self) -> bool:
         """Whether reading a live value renews it."""
         return self.update_type is UpdateType.ON_READ_AND_WRITE
@@ -131,15 +126,3 @@ class StateTtlConfig:
     def compaction_in_force(self) -> CompactionCleanup | None:
         """The cleanup that runs in compactions of RocksDB, None for none."""
         return self.compaction or (CompactionCleanup() if self.cleanup_in_background else None)
-
-
-class _Disabled(StateTtlConfig):
-    __slots__ = ()
-
-    @property
-    def enabled(self) -> bool:
-        return False
-
-
-TTL_DISABLED: Final = _Disabled(ttl_ms=FOREVER_MS)
-"""No time to live."""

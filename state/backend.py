@@ -116,7 +116,7 @@ class KeyedStateBackend(ABC):
         if known is not None:
             migration_of(self._schemas[descriptor.name], descriptor, self._clock.now_ms)
             return known
-        ttl = self._ttl_of(descriptor.ttl) if descriptor.ttl.enabled else None
+        ttl = None if descriptor.ttl is None else self._ttl_of(descriptor.ttl)
         self._prepare(descriptor, self._clock.now_ms if ttl is None else ttl.now_ms)
         table = self._tables[descriptor.name]
         state: S_co = state_over(descriptor, table, self._context, ttl)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.errors import StateTypeError
 from idlestate.state.settings import check_arrow_type, check_name
 
@@ -57,7 +57,7 @@ class StateDescriptor(Generic[S_co]):
     Attributes:
         name: unique in the backend.
         value_type: Arrow type of stored values: the value, list element, map value, or accumulator.
-        ttl: time to live of each value, element or entry.
+        ttl: time to live of each value, element or entry; None for none.
         defaults: values for fields of this struct that stored ones lack.
     """
 
@@ -65,16 +65,16 @@ class StateDescriptor(Generic[S_co]):
 
     name: str
     value_type: pa.DataType
-    ttl: StateTtlConfig = TTL_DISABLED
+    ttl: StateTtlConfig | None = None
     defaults: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name("a state", self.name)
         self._check_type("value_type", self.value_type)
-        if not isinstance(self.ttl, StateTtlConfig):
+        if not isinstance(self.ttl, StateTtlConfig | None):
             raise StateTypeError(
                 f"state {self.name}: ttl is {self.ttl!r}; pass a StateTtlConfig, such as "
-                "StateTtlConfig(ttl='1h')"
+                "StateTtlConfig(ttl='1h'), or None"
             )
         for name, value in self.defaults.items():
             if pa.types.is_struct(self.value_type) and self.value_type.get_field_index(name) >= 0:

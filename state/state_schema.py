@@ -40,7 +40,7 @@ class StateSchema:
             descriptor.kind,
             descriptor.value_type,
             descriptor.user_key_type,
-            descriptor.ttl.enabled,
+            descriptor.ttl is not None,
             f"state {descriptor.name}",
         )
 

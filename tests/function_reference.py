@@ -12,8 +12,8 @@ class Cell:
         self.of, self.model = descriptor, model
         self.items: list[list[Any]] = []  # user key or None, value, stamp
         ttl = descriptor.ttl
-        self.ttl_ms = ttl.ttl_ms if ttl.enabled else None
-        self.renews = ttl.updates_on_read
+        self.ttl_ms = None if ttl is None else ttl.ttl_ms
+        self.renews = ttl is not None and ttl.updates_on_read
 
     def live(self, *, read: bool) -> list[list[Any]]:
         now = self.model.timestamp_ms

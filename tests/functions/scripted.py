@@ -48,7 +48,7 @@ OPERATIONS = (
 
 def stored_states(ttl: StateTtlConfig | None = None) -> dict[str, Any]:
     """A state of each kind."""
-    of = {} if ttl is None else {"ttl": ttl}
+    of: Any = {"ttl": ttl}
     return {
         "count": ValueStateDescriptor(name="count", value_type=pa.int64(), default=0, **of),
         "list": ListStateDescriptor(name="list", value_type=pa.string(), **of),

@@ -229,9 +229,8 @@ VALUES: dict[str, tuple[pa.DataType, Any, list[Any]]] = {
 
 class Values(BatchedProcessFunction):
     def __init__(self, ttl: StateTtlConfig | None = None) -> None:
-        of = {} if ttl is None else {"ttl": ttl}
         self.states = [
-            ValueStateDescriptor(name=name, value_type=kind, default=default, **of)
+            ValueStateDescriptor(name=name, value_type=kind, default=default, ttl=ttl)
             for name, (kind, default, _) in VALUES.items()
         ]
 

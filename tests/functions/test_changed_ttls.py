@@ -49,7 +49,7 @@ def values(ttls_ms: Sequence[int | None]) -> dict[str, Any]:
         name: ValueStateDescriptor(
             name=name,
             value_type=kind,
-            **({} if ttl_ms is None else {"ttl": StateTtlConfig(ttl_ms=ttl_ms)}),
+            ttl=None if ttl_ms is None else StateTtlConfig(ttl_ms=ttl_ms),
         )
         for (name, kind), ttl_ms in zip(kinds.items(), ttls_ms, strict=True)
     }
@@ -120,7 +120,8 @@ def change(model: Model, function: Any, at_ms: int) -> None:
             if cell.ttl_ms is None:
                 for each in cell.items:
                     each[2] = life["written"]
-            cell.ttl_ms, cell.renews = ttl.ttl_ms if ttl.enabled else None, ttl.updates_on_read
+            cell.ttl_ms = None if ttl is None else ttl.ttl_ms
+            cell.renews = ttl is not None and ttl.updates_on_read
 
 
 def check(functions: Sequence[Any], policy: Policy, batches: Any, delay_ms: int) -> None:

@@ -1,7 +1,5 @@
 """The rule of a time to live."""
 
-import copy
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +9,6 @@ from idlestate.errors import RefusedError
 from idlestate.retention.policy import FOREVER_MS, TimeDomain, UpdateType
 from idlestate.retention.ttl import expires_ms, expiry_ms, horizon_ms
 from idlestate.retention.ttl_config import (
-    TTL_DISABLED,
     CompactionCleanup,
     IncrementalCleanup,
     StateTtlConfig,
@@ -59,11 +56,6 @@ def test_words_may_be_text_as_in_a_policy(name, member):
         assert getattr(StateTtlConfig(ttl="1h", **{name: word}), name) is member
     with pytest.raises(RefusedError, match=f"{name} must be one of .*{member.value}"):
         StateTtlConfig(ttl="1h", **{name: "sometimes"})
-
-
-def test_a_state_without_ttl_stays_so_where_it_is_copied():
-    assert not copy.deepcopy(TTL_DISABLED).enabled
-    assert StateTtlConfig(ttl_ms=FOREVER_MS) != TTL_DISABLED
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import (
-    TTL_DISABLED,
     CompactionCleanup,
     IncrementalCleanup,
     StateTtlConfig,
@@ -95,9 +94,11 @@ def error_name(error: Exception) -> str:
     return next((name for kind, name in ERRORS.items() if isinstance(error, kind)), repr(error))
 
 
-def ttl_of(config: dict[str, Any], time: TimeDomain = TimeDomain.PROCESSING) -> StateTtlConfig:
+def ttl_of(
+    config: dict[str, Any], time: TimeDomain = TimeDomain.PROCESSING
+) -> StateTtlConfig | None:
     if config["update_type"] == "Disabled":
-        return TTL_DISABLED
+        return None
     cleanup = config["cleanup"]
     incremental, each = cleanup["incremental"], cleanup["rocksdb_filter"]
     if isinstance(each, list):
@@ -119,7 +120,7 @@ def runs_forward(steps: list[Step]) -> bool:
     return times == sorted(times)
 
 
-def descriptor_of(kind: str, ttl: StateTtlConfig, **more: Any) -> StateDescriptor[Any]:
+def descriptor_of(kind: str, ttl: StateTtlConfig | None, **more: Any) -> StateDescriptor[Any]:
     name = more.pop("name", "state")
     match kind:
         case "value":

@@ -13,7 +13,11 @@ class Model:
         self.stored = {}
 
     def lives(self, item, now):
-        return not self.ttl.enabled or item[-1] + self.ttl.ttl_ms > now
+        return self.ttl is None or item[-1] + self.ttl.ttl_ms > now
+
+    @property
+    def renews(self):
+        return self.ttl is not None and self.ttl.updates_on_read
 
     def do(self, address, op, args, now):
         """What the call gives back."""
@@ -39,7 +43,7 @@ class Model:
 
     def use(self, ttl, now):
         """Go on with another time to live; one that is switched on begins now for everything."""
-        if ttl.enabled and not self.ttl.enabled:
+        if ttl is not None and self.ttl is None:
             for address, items in self.stored.items():
                 self.stored[address] = [[*item[:-1], now] for item in items]
         self.ttl = ttl
@@ -49,7 +53,7 @@ class Model:
         items = self.stored.get(address)
         if not items:
             return None
-        stored = [item[-2:] if self.ttl.enabled else item[-2] for item in items]
+        stored = [item[-2] if self.ttl is None else item[-2:] for item in items]
         if self.kind == "map":
             return {item[0]: each for item, each in zip(items, stored, strict=True)}
         return stored if self.kind == "list" else stored[0]
@@ -57,8 +61,8 @@ class Model:
     def looked_at(self, items, now):
         """What stays of items that are read, and what the reader sees of them."""
         live = [item for item in items if self.lives(item, now)]
-        seen = items if self.ttl.returns_expired else live
-        if self.ttl.updates_on_read:
+        seen = items if self.ttl is not None and self.ttl.returns_expired else live
+        if self.renews:
             live = [[*item[:-1], now] for item in live]
         return live, [item[:-1] for item in seen]
 
@@ -74,12 +78,12 @@ class Model:
             values = [value for (value,) in seen]
             # The list goes when an iteration came to its end and met nothing that lives.
             to_the_end = op == "get" or not values
-            renewed = self.ttl.updates_on_read and live
+            renewed = self.renews and live
             kept = live if renewed or (to_the_end and not live) else items
             if op == "get_first":
                 return kept, values[0] if values else None
             # Without a time to live a list that is not there is None.
-            return kept, values if values or self.ttl.enabled else None
+            return kept, None if not values and self.ttl is None else values
         new = [[each, now] for each in (args[0] if op != "add" else args)]
         return (new if op == "update" else items + new), None
 

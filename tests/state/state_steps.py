@@ -7,7 +7,7 @@ from typing import Any
 import hypothesis.strategies as st
 
 from idlestate.retention.policy import TimeDomain, UpdateType
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility
+from idlestate.retention.ttl_config import StateTtlConfig, StateVisibility
 from idlestate.state.map_state import MapIterator
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -74,7 +74,7 @@ BATCHES = {"value": ("put_many", "update"), "map": ("put_many", "put")}
 """Per kind what writes a batch and what writes one of it, where that is not `add_many`, `add`."""
 
 TTLS = [
-    TTL_DISABLED,
+    None,
     *(
         StateTtlConfig(
             ttl_ms=ttl_ms,

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor
 from idlestate.state.errors import StateTypeError
@@ -14,7 +14,7 @@ INTS = pa.list_(pa.int64())
 TTL = StateTtlConfig(ttl_ms=10)
 CASES = pytest.mark.parametrize(
     ("keys", "ttl"),
-    [(["x", "y"], TTL_DISABLED), ([f"key {number}" for number in range(40)], TTL)],
+    [(["x", "y"], None), ([f"key {number}" for number in range(40)], TTL)],
     ids=["dicts", "columns with ttl"],
 )
 

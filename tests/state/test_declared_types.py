@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import (
     ListStateDescriptor,
@@ -31,7 +31,7 @@ def number_state(backend, ttl):
     return backend.get_state(ValueStateDescriptor(name="n", value_type=pa.int64(), ttl=ttl))
 
 
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+@pytest.mark.parametrize("ttl", [None, BRIEF])
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [
@@ -81,7 +81,7 @@ def test_a_value_of_another_type_leaves_the_batch_unwritten(backend, kind, good,
     assert [backend.size(name) for name in "vlm"] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+@pytest.mark.parametrize("ttl", [None, BRIEF])
 def test_a_refused_value_leaves_the_stored_one(backend, ttl):
     value = number_state(backend, ttl)
     entries = backend.get_state(
@@ -104,7 +104,7 @@ def test_a_refused_value_leaves_the_stored_one(backend, ttl):
         lambda: reduced.add(("x", 2)),
         lambda: reduced.add_many(["b", "a"], [("x", 2), ("x", 3)]),
     ]
-    if not ttl.enabled:  # with one, the value of an entry is not written
+    if ttl is None:  # with one, the value of an entry is not written
         calls.append(lambda: setattr(next(entries.iterator()), "value", ("x", "y")))
     for call in calls:
         with pytest.raises(StateTypeError):
@@ -150,7 +150,7 @@ def test_structs_of_arrow_arrays_are_tuples_at_every_depth(backend, at, list_of,
 def test_keys_have_the_declared_type(tmp_path, name, key_type, good, bad):
     place = None if name == "heap" else tmp_path / "db"
     with open_backend(name, place, key_type=key_type) as backend:
-        state = number_state(backend, TTL_DISABLED)
+        state = number_state(backend, None)
         state.put_many([good], [1])
         backend.set_current_key(good)
         assert state.value() == 1
@@ -165,7 +165,7 @@ def test_keys_have_the_declared_type(tmp_path, name, key_type, good, bad):
         assert state.value() == 19
 
 
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+@pytest.mark.parametrize("ttl", [None, BRIEF])
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [(pa.int64(), 1, "x"), (pa.int64(), 1, 1.0), (pa.int64(), 1, [1]), (PAIR, ("x", 1), ["x"])],
@@ -200,7 +200,7 @@ def test_a_struct_as_a_user_key_may_be_a_list(backend):
     assert state.is_empty()
 
 
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+@pytest.mark.parametrize("ttl", [None, BRIEF])
 def test_a_value_to_reduce_has_the_declared_type(backend, ttl):
     state = backend.get_state(descriptor_of("reducing", ttl))
     backend.set_current_key("a")

@@ -14,7 +14,6 @@ from idlestate.retention.state_ttls import ttls_of_states
 from idlestate.retention.ttl_config import (
     DEFAULT_PERIODIC_COMPACTION_MS,
     DEFAULT_QUERY_TIME_AFTER,
-    TTL_DISABLED,
     CompactionCleanup,
     IncrementalCleanup,
     StateTtlConfig,
@@ -83,8 +82,8 @@ def in_flink(member):
 def described(config):
     incremental, compaction = config.incremental_in_force, config.compaction
     return {
-        "enabled": config.enabled,
-        "update_type": in_flink(config.update_type) if config.enabled else "Disabled",
+        "enabled": True,
+        "update_type": in_flink(config.update_type),
         "visibility": in_flink(config.visibility),
         "time_characteristic": {TimeDomain.PROCESSING: "ProcessingTime"}[config.time],
         "ttl_ms": config.ttl_ms,
@@ -106,9 +105,13 @@ def test_golden_ttl_config():
             )
             assert trace["error"] is None
             continue
+        if case == "DISABLED":
+            assert not trace["enabled"]
+            assert declared("v as value<int>").ttl is None
+            continue
         error, config = None, None
         try:
-            config = TTL_DISABLED if case == "DISABLED" else built(case)
+            config = built(case)
         except (TypeError, ValueError) as raised:
             error = error_name(raised)
         if case == "updateType null":
@@ -134,7 +137,7 @@ def opened(trace, folder, clock, restore=(), key_type=None):
 def declared(case):
     """Name and descriptor of a case such as `v as value<int> with ttl 500`."""
     name, kind, types, rest = re.match(r"(\w+) as (\w+)<([\w,]+)>(.*)$", case).groups()
-    ttl = TTL_DISABLED
+    ttl = None
     if with_ttl := re.match(r" with ttl ?(\d*)$", rest):
         ttl = StateTtlConfig(ttl_ms=int(with_ttl[1] or 1000))
     value = TYPES[types.split(",")[-1]]
@@ -264,7 +267,7 @@ def derived(trace):
 
 def recorded(state):
     ttl_ms = millis(state["ttl"])
-    return StateTtlConfig(ttl_ms=ttl_ms) if ttl_ms else TTL_DISABLED
+    return StateTtlConfig(ttl_ms=ttl_ms) if ttl_ms else None
 
 
 def test_golden_sql_plan_state_ttl():
@@ -285,7 +288,7 @@ def test_golden_sql_plan_state_ttl():
 def test_a_hint_holds_for_its_input_alone(default):
     found = ttls_of_states({"l": "a", "r": "b"}, default, {"b": "7ms"})
     assert found["r"] == StateTtlConfig(ttl="7ms")
-    assert found["l"].enabled is (default != "0s")
+    assert (found["l"] is not None) is (default != "0s")
     with pytest.raises(SettingError, match=r"'z': input not found; available: a, b"):
         ttls_of_states({"l": "a", "r": "b"}, default, {"z": "7ms"})
     with pytest.raises(RefusedError, match="hints is None; pass a dict"):

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.heap import frozen_rows, heap_items, heap_keys, item_chains
 from idlestate.timers.clock import FakeClock
@@ -136,7 +136,7 @@ def test_dicts_and_columns_tell_the_same(kind, seed, monkeypatch, tmp_path):
 
 def test_lists_of_a_batch():
     with open_backend("heap") as backend:
-        state = backend.get_state(descriptor_of("list", TTL_DISABLED))
+        state = backend.get_state(descriptor_of("list", None))
         keys = [f"key {number % 20}" for number in range(1_000)]
         state.add_many(keys, np.arange(1_000))
         state.add_many(["long"] * 5_000, np.arange(5_000))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.retention.policy import TimeDomain, UpdateType
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.errors import SnapshotError
 from idlestate.state.heap import (
@@ -34,7 +34,7 @@ from tests.state.state_steps import ONE_BY_ONE, SPACES, USER_KEYS
 
 KEYS = [f"key {number}" for number in range(30)]
 TTLS = [
-    TTL_DISABLED,
+    None,
     StateTtlConfig(ttl_ms=40),
     StateTtlConfig(ttl_ms=40, update_type=UpdateType.ON_READ_AND_WRITE),
 ]
@@ -232,7 +232,7 @@ def test_calls_go_on_while_a_helper_thread_is_at_work(tmp_path, monkeypatch):
 
     monkeypatch.setattr(FrozenTable, "rows", waiting_rows)
     with open_backend("heap") as backend:
-        state = backend.get_state(descriptor_of("value", TTL_DISABLED))
+        state = backend.get_state(descriptor_of("value", None))
         state.put_many(KEYS, ["before"] * len(KEYS))
         finishing = backend.snapshot(tmp_path / "snapshot").finish_in_thread()
         state.put_many(KEYS, ["after"] * len(KEYS))
@@ -241,13 +241,13 @@ def test_calls_go_on_while_a_helper_thread_is_at_work(tmp_path, monkeypatch):
         goes_on.set()
         finishing.result()
     with open_backend("heap", restore=[tmp_path / "snapshot"]) as backend:
-        state = backend.get_state(descriptor_of("value", TTL_DISABLED))
+        state = backend.get_state(descriptor_of("value", None))
         assert set(state.get_many(KEYS).to_pylist()) == {"before"}
 
 
 def test_what_goes_wrong_in_a_helper_thread_is_told_by_the_future(tmp_path):
     with open_backend("heap") as backend:
-        backend.get_state(descriptor_of("value", TTL_DISABLED))
+        backend.get_state(descriptor_of("value", None))
         first, second = (backend.snapshot(tmp_path / "snapshot") for _ in range(2))
         first.finish()
         with pytest.raises(SnapshotError, match="is there already"):
@@ -257,7 +257,7 @@ def test_what_goes_wrong_in_a_helper_thread_is_told_by_the_future(tmp_path):
 @pytest.mark.parametrize("kind", ["heap", "rocksdb"])
 def test_a_snapshot_can_be_finished_after_close(kind, tmp_path):
     with open_backend(kind, None if kind == "heap" else tmp_path / "db") as backend:
-        state = backend.get_state(descriptor_of("value", TTL_DISABLED))
+        state = backend.get_state(descriptor_of("value", None))
         state.put_many(KEYS, ["x"] * len(KEYS))
         held = backend.snapshot(tmp_path / "snapshot")
     held.finish()
@@ -268,7 +268,7 @@ def test_a_snapshot_can_be_finished_after_close(kind, tmp_path):
 def test_no_layer_is_left_when_no_snapshot_is(tmp_path):
     """Snapshots that come and go leave dicts as they were, not one more level each."""
     with open_backend("heap") as backend:
-        state = backend.get_state(descriptor_of("list", TTL_DISABLED))
+        state = backend.get_state(descriptor_of("list", None))
         for number in range(5):
             for key in KEYS:
                 backend.set_current_key(key)
@@ -309,7 +309,7 @@ def test_timers_of_every_queue_are_in_the_snapshot(tmp_path):
 def test_compacting_leaves_what_a_snapshot_holds_alone(kind, tmp_path):
     clock, (op, *args) = FakeClock(1_000), {"list": ("add", 1), "map": ("put", "x", 1)}[kind]
     with open_backend("heap", clock=clock) as backend:
-        world = World(kind, TTL_DISABLED, random.Random(1), backend, clock)
+        world = World(kind, None, random.Random(1), backend, clock)
         backend.set_current_key(KEYS[0])
         run_op(world.state, op, args)
         expected = world.everything()
@@ -317,4 +317,4 @@ def test_compacting_leaves_what_a_snapshot_holds_alone(kind, tmp_path):
         backend.compact()
         run_op(world.state, op, [*args[:-1], 2])
         held.finish()
-    assert restored(kind, TTL_DISABLED, clock, tmp_path / "snapshot") == expected
+    assert restored(kind, None, clock, tmp_path / "snapshot") == expected

@@ -9,7 +9,7 @@ import pytest
 from idlestate.errors import RefusedError
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 from idlestate.retention.rules import NEVER_MS
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig, StateVisibility
+from idlestate.retention.ttl_config import StateTtlConfig, StateVisibility
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import (
     MapStateDescriptor,
@@ -46,7 +46,7 @@ def number_state(backend, ttl):
     return backend.get_state(ValueStateDescriptor(name="n", value_type=pa.int64(), ttl=ttl))
 
 
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+@pytest.mark.parametrize("ttl", [None, BRIEF])
 def test_values_of_a_batch(backend, ttl):
     state = number_state(backend, ttl)
     state.put_many(pa.array(["a", "b", "a"]), np.array([1, 2, 3]))
@@ -72,7 +72,7 @@ def test_expired_values_of_a_batch_are_shown_once(backend):
 
 
 @pytest.mark.parametrize("kind", ["list", "reducing", "aggregating"])
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+@pytest.mark.parametrize("ttl", [None, BRIEF])
 def test_adding_a_batch_is_adding_one_by_one(backend, kind, ttl):
     state = backend.get_state(descriptor_of(kind, ttl))
     keys, values = ["a", "b", "a", "c", "a"], [1, 2, 3, 4, 5]
@@ -105,7 +105,7 @@ def test_a_batch_adds_at_the_ends_of_time_as_calls_do(backend, kind, ttl, now):
         assert stored[0] == stored[1]
 
 
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+@pytest.mark.parametrize("ttl", [None, BRIEF])
 def test_a_merge_of_namespaces_that_fails_changes_nothing(backend, ttl):
     state = backend.get_state(
         ReducingStateDescriptor(
@@ -143,7 +143,7 @@ def test_state_in_event_time_is_not_used_before_the_first_watermark(backend):
     assert state.value() == "x"
 
 
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+@pytest.mark.parametrize("ttl", [None, BRIEF])
 def test_entries_of_a_batch(backend, ttl):
     state = backend.get_state(
         MapStateDescriptor(name="m", key_type=pa.string(), value_type=pa.int64(), ttl=ttl)
@@ -156,14 +156,14 @@ def test_entries_of_a_batch(backend, ttl):
 
 
 @pytest.mark.parametrize("count", [3, 40])
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, BRIEF])
+@pytest.mark.parametrize("ttl", [None, BRIEF])
 def test_entries_without_a_value_or_a_user_key(backend, ttl, count):
     state = backend.get_state(
         MapStateDescriptor(name="m", key_type=pa.string(), value_type=pa.int64(), ttl=ttl)
     )
     keys, user_keys = [f"key {number}" for number in range(count)], [None, "x", ""] * count
     backend.set_current_key(keys[0])
-    if backend.kind == "rocksdb" and ttl.enabled:
+    if backend.kind == "rocksdb" and ttl is not None:
         with pytest.raises(NullValueError):
             state.put_many(keys, user_keys[:count], [1, None, *range(2, count)])
         assert backend.size("m") == 0

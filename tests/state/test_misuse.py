@@ -7,7 +7,7 @@ import pytest
 
 from idlestate.errors import RefusedError
 from idlestate.retention.policy import Policy, TimeDomain
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.count_trigger import CountTrigger
 from idlestate.state.errors import (
@@ -55,7 +55,7 @@ def test_a_key_of_another_type_is_a_type_error_that_says_what_to_do(opened, key_
 def test_a_namespace_of_another_type_is_refused_alike(opened):
     with opened() as backend:
         value, total = (
-            backend.get_state(descriptor_of(kind, TTL_DISABLED, name=kind))
+            backend.get_state(descriptor_of(kind, None, name=kind))
             for kind in ("value", "reducing")
         )
         for call in (
@@ -70,7 +70,7 @@ def test_a_namespace_of_another_type_is_refused_alike(opened):
 
 def test_a_batch_of_keys_of_another_type_is_refused_alike(opened):
     with opened() as backend:
-        state = backend.get_state(descriptor_of("reducing", TTL_DISABLED))
+        state = backend.get_state(descriptor_of("reducing", None))
         for keys in ([5], pa.array([b"\xff"])):
             with pytest.raises(StateTypeError, match="of the declared type"):
                 state.add_many(keys, [1])
@@ -82,7 +82,7 @@ NO_BATCH = [None, 5, "ab", b"ab"]
 
 
 @pytest.mark.parametrize("given", NO_BATCH, ids=repr)
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, StateTtlConfig(ttl_ms=10)], ids=["", "ttl"])
+@pytest.mark.parametrize("ttl", [None, StateTtlConfig(ttl_ms=10)], ids=["", "ttl"])
 def test_one_object_in_place_of_several_is_refused(opened, ttl, given):
     with opened() as backend:
         states = {
@@ -111,7 +111,7 @@ def test_one_object_in_place_of_several_is_refused(opened, ttl, given):
 
 def test_wrong_arguments_of_a_backend_are_refused(opened, tmp_path):
     with opened() as backend:
-        state = backend.get_state(descriptor_of("value", TTL_DISABLED))
+        state = backend.get_state(descriptor_of("value", None))
         timers = backend.timer_service("t", lambda timer: None, lambda timer: None)
         backend.set_current_key("a")
         idle = IdleRetention(Policy(), state, lambda space, at_ms: None, lambda space, at_ms: None)
@@ -144,7 +144,7 @@ def test_wrong_arguments_of_a_backend_are_refused(opened, tmp_path):
 
 def test_a_snapshot_may_be_named_by_text(opened, tmp_path):
     with opened() as backend:
-        backend.get_state(descriptor_of("value", TTL_DISABLED)).put_many(["a"], ["x"])
+        backend.get_state(descriptor_of("value", None)).put_many(["a"], ["x"])
         backend.snapshot(str(tmp_path / "snapshot")).finish()
     with open_backend("heap", restore=[str(tmp_path / "snapshot")]) as backend:
         assert list(backend.keys("state")) == ["a"]
@@ -191,7 +191,7 @@ def test_a_backend_with_arguments_of_another_type_is_not_opened(bad):
 )
 def test_a_descriptor_with_fields_of_another_type_is_refused(kind, bad):
     with pytest.raises(StateTypeError, match="pass"):
-        replace(descriptor_of(kind, TTL_DISABLED), **bad)
+        replace(descriptor_of(kind, None), **bad)
 
 
 CALLS = {
@@ -204,7 +204,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("kind", CALLS)
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, StateTtlConfig(ttl_ms=10)])
+@pytest.mark.parametrize("ttl", [None, StateTtlConfig(ttl_ms=10)])
 def test_state_of_a_closed_backend_is_refused(opened, kind, ttl):
     with opened() as backend:
         state = backend.get_state(descriptor_of(kind, ttl))
@@ -217,13 +217,13 @@ def test_state_of_a_closed_backend_is_refused(opened, kind, ttl):
 
 def test_a_closed_backend_and_its_timers_are_refused(opened, tmp_path):
     with opened() as backend:
-        backend.get_state(descriptor_of("value", TTL_DISABLED))
+        backend.get_state(descriptor_of("value", None))
         timers = backend.timer_service("t", lambda timer: None, lambda timer: None)
         backend.set_current_key("a")
     for call in (
         lambda: backend.current_key,
         lambda: backend.set_current_key("a"),
-        lambda: backend.get_state(descriptor_of("value", TTL_DISABLED)),
+        lambda: backend.get_state(descriptor_of("value", None)),
         lambda: backend.timer_service("t", lambda timer: None, lambda timer: None),
         lambda: backend.size("state"),
         lambda: backend.keys("state"),

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from idlestate.retention.ttl_config import TTL_DISABLED, StateTtlConfig
+from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import (
     AggregatingStateDescriptor,
@@ -94,7 +94,7 @@ def again(request, tmp_path):
         (pa.float32(), pa.float64(), 0.5),
     ],
 )
-@pytest.mark.parametrize("ttl", [TTL_DISABLED, TTL])
+@pytest.mark.parametrize("ttl", [None, TTL])
 def test_numbers_are_widened(again, kind, before, after, value, ttl):
     backend = again(kind, descriptor(kind, before, ttl=ttl), value)
     state = backend.get_state(descriptor(kind, after, ttl=ttl))
