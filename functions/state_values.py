@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from idlestate.backends.runs.python_values import check_whole, python_values
+from idlestate.backends.runs.python_values import value_in
 from idlestate.errors import RefusedError
 from idlestate.state.descriptors import ValueStateDescriptor
 
@@ -33,18 +33,10 @@ def fit_to(kind: pa.DataType, what: str) -> Fit:
         kind: the type of the state.
         what: the state, for errors.
     """
-    fields = {field.name for field in kind} if pa.types.is_struct(kind) else set()
 
     def fit(value: Any) -> Any:
-        is_bool = value.__class__ is bool and not pa.types.is_boolean(kind)
         try:
-            if is_bool:
-                raise pa.ArrowTypeError("a bool is not a number")
-            if fields and isinstance(value, dict) and not fields.issuperset(value):
-                unknown = ", ".join(sorted(map(str, value.keys() - fields)))
-                raise pa.ArrowTypeError(f"it has no field {unknown}")
-            found = python_values(pa.array([value], kind))[0]
-            check_whole(value, found)
+            found = value_in(kind, value)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise RefusedError(
                 f"{what} is of type {kind}, {value!r} does not fit: {error}"
@@ -72,17 +64,9 @@ def fit_to(kind: pa.DataType, what: str) -> Fit:
 
 
 def default_of(descriptor: ValueStateDescriptor) -> Any:
-    """The default of a state as a stored value is read back; None without one.
-
-    Raises:
-        RefusedError: it does not fit the type of the state.
-    """
-    if descriptor.default is None:
-        return None
-    try:
-        return fit_to(descriptor.value_type, f"state {descriptor.name!r}")(descriptor.default)
-    except RefusedError as error:
-        raise RefusedError(f"{error}; pass a default of this type") from None
+    """The default of a state as a stored value is read back; None without one."""
+    given = descriptor.default
+    return None if given is None else value_in(descriptor.value_type, given)
 
 
 def copier(kind: pa.DataType) -> Fit | None:

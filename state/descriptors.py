@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
+from idlestate.backends.runs.python_values import value_in
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.errors import StateTypeError
 from idlestate.state.settings import check_arrow_type, check_name
@@ -86,7 +87,7 @@ class StateDescriptor(Generic[S_co]):
 
     def _check_default(self, place: str, kind: pa.DataType, value: object) -> None:
         try:
-            pa.array([value], kind)
+            value_in(kind, value)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise StateTypeError(
                 f"{place} is of type {kind}, {value!r} does not fit: {error}; "

@@ -58,6 +58,24 @@ def python_values(field: Field) -> list[Any]:
     return found
 
 
+def value_in(kind: pa.DataType, value: Any) -> Any:
+    """One value as it is read back from a column of this type.
+
+    Raises:
+        pa.ArrowException, OverflowError, TypeError, ValueError: it does not fit.
+    """
+    if value.__class__ is bool and not pa.types.is_boolean(kind):
+        raise pa.ArrowTypeError("a bool is not a number")
+    found = python_values(pa.array([value], kind))[0]
+    if found is None and value is not None:
+        raise pa.ArrowTypeError("it would be stored as null")
+    if isinstance(value, dict) and isinstance(found, dict) and not found.keys() >= value.keys():
+        unknown = ", ".join(sorted(map(str, value.keys() - found.keys())))
+        raise pa.ArrowTypeError(f"it has no field {unknown}")
+    check_whole(value, found)
+    return found
+
+
 def column_of(values: Sequence[Any] | npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
     """The values as a column; None is null.
 
@@ -80,6 +98,9 @@ def check_whole(given: Any, stored: Any) -> None:
     if isinstance(given, dict) and isinstance(stored, dict):
         for name, value in stored.items():
             check_whole(given.get(name), value)
+    elif isinstance(given, tuple) and isinstance(stored, dict):
+        for each, value in zip(given, stored.values(), strict=True):
+            check_whole(each, value)
     elif isinstance(given, list | tuple | np.ndarray) and isinstance(stored, list | tuple):
         for each, value in zip(given, stored, strict=True):
             check_whole(each, value)

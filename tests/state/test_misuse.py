@@ -1,7 +1,9 @@
 """Wrong keys and values, and use after close: one clear error each, on all backends."""
 
 from dataclasses import replace
+from datetime import date
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -10,6 +12,7 @@ from idlestate.retention.policy import Policy, TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.count_trigger import CountTrigger
+from idlestate.state.descriptors import ValueStateDescriptor
 from idlestate.state.errors import (
     BackendClosedError,
     NullValueError,
@@ -182,7 +185,13 @@ def test_a_backend_with_arguments_of_another_type_is_not_opened(bad):
         ("value", {"value_type": "int64"}),
         ("value", {"ttl": "1h"}),
         ("value", {"value_type": pa.int64(), "default": "x"}),
-        ("list", {"value_type": pa.struct([("n", pa.int64())]), "defaults": {"n": "x"}}),
+        ("value", {"value_type": pa.int64(), "default": 0.5}),
+        ("value", {"value_type": pa.int64(), "default": True}),
+        ("value", {"value_type": pa.timestamp("us"), "default": np.datetime64("NaT")}),
+        ("value", {"value_type": PAIR, "default": ("a", 0.5)}),
+        ("value", {"value_type": PAIR, "default": {"shop": "a", "age": 2}}),
+        ("list", {"value_type": PAIR, "defaults": {"user": "x"}}),
+        ("list", {"value_type": PAIR, "defaults": {"user": 0.5}}),
         ("map", {"key_type": None}),
         ("reducing", {"reduce": None}),
         ("aggregating", {"aggregate": None}),
@@ -192,6 +201,21 @@ def test_a_backend_with_arguments_of_another_type_is_not_opened(bad):
 def test_a_descriptor_with_fields_of_another_type_is_refused(kind, bad):
     with pytest.raises(StateTypeError, match="pass"):
         replace(descriptor_of(kind, None), **bad)
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        (pa.int64(), 2.0),
+        (pa.float64(), 1),
+        (pa.date32(), date(2000, 1, 1)),
+        (PAIR, ("a", None)),
+        (PAIR, {"shop": "a"}),
+    ],
+    ids=str,
+)
+def test_a_default_that_can_be_stored_whole_is_taken(kind, default):
+    ValueStateDescriptor(name="v", value_type=kind, default=default)
 
 
 CALLS = {
