@@ -17,9 +17,6 @@ from idlestate.web.http_server import (
     Request,
     Service,
 )
-from idlestate.web.listen_error import ListenError
-
-__all__ = ["ListenError", "MetricsServer"]
 
 
 class MetricsServer(HttpServer):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from idlestate.errors import IdlestateError
+from idlestate.errors import RefusedError
 from idlestate.metrics.operator_statistics import OperatorStatistics
 
 VERSION = 1
@@ -23,7 +23,7 @@ MAX_POINTS = 10_000
 _HEADER = json.dumps({"idlestate_growth": VERSION}).encode() + b"\n"
 
 
-class GrowthLogError(IdlestateError, ValueError):
+class GrowthLogError(RefusedError, ValueError):
     """A growth log cannot be read. Remove the file: only the past of the chart is lost."""
 
 

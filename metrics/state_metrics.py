@@ -12,11 +12,10 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 from prometheus_client import CollectorRegistry
 
-from idlestate.errors import RefusedError
 from idlestate.metrics import families
 from idlestate.metrics.due_times import DueTimes, Times
 from idlestate.metrics.exporter import Exporter, RegistryBridge
-from idlestate.metrics.exposition import ListenError, MetricsServer
+from idlestate.metrics.exposition import MetricsServer
 from idlestate.metrics.families import Name
 from idlestate.metrics.samples import Labels, Samples, Value
 from idlestate.metrics.step_durations import Durations
@@ -160,11 +159,7 @@ class StateMetrics:
                 bridge = RegistryBridge(registry, exporter)
                 ends.callback(registry.unregister, bridge)
             if port is not None:
-                try:
-                    server = ends.enter_context(MetricsServer(exporter, port, address))
-                except ListenError as error:
-                    raise RefusedError(str(error)) from error
-                self.url = server.url
+                self.url = ends.enter_context(MetricsServer(exporter, port, address)).url
             self._ends = ends.pop_all()
 
     def note(

@@ -8,9 +8,8 @@ from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
 from idlestate.config.loading import load_config
-from idlestate.errors import RefusedError
 from idlestate.metrics.exporter import Exporter, RegistryBridge
-from idlestate.metrics.exposition import ListenError, MetricsServer
+from idlestate.metrics.exposition import MetricsServer
 from idlestate.metrics.series_cap import MAX_SERIES
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.pipeline.session_metrics import SessionMetrics
@@ -90,13 +89,8 @@ def serve_metrics(
         if port is not None:
             sizes = metrics.driver.outlooks.sizes
             job = Subject(name="job", now_ms=clock.now_ms, figures=metrics.at, curve=sizes)
-            try:
-                server = ends.enter_context(
-                    MetricsServer(exporter, port, address, page=StatusPage(job))
-                )
-            except ListenError as error:
-                raise RefusedError(str(error)) from error
-            url = server.url
+            server = MetricsServer(exporter, port, address, page=StatusPage(job))
+            url = ends.enter_context(server).url
         metrics.attach(spark)
         ends.callback(metrics.close)
         return ServedMetrics(url, ends.pop_all())

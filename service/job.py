@@ -25,7 +25,7 @@ from idlestate.config.urls import is_url
 from idlestate.errors import RefusedError
 from idlestate.functions.function_class import load_co_function, load_function
 from idlestate.metrics.exporter import Exporter
-from idlestate.metrics.exposition import ListenError, MetricsServer
+from idlestate.metrics.exposition import MetricsServer
 from idlestate.metrics.families import OF_RELOADS
 from idlestate.metrics.growth_log import GrowthLog
 from idlestate.metrics.reload_counts import ReloadCounts
@@ -147,11 +147,8 @@ class Job:
         exporter.add(OF_RELOADS, counts.samples)
         growth = GrowthLog(self.growth_path, afresh=self.afresh)
         place = self.pipeline.metrics
-        try:
-            page = run_page(metrics.at, growth, clock, self.pipeline, self._sidecar)
-            server = MetricsServer(exporter, place.port, place.address, page=page)
-        except ListenError as error:
-            raise RefusedError(str(error)) from error
+        page = run_page(metrics.at, growth, clock, self.pipeline, self._sidecar)
+        server = MetricsServer(exporter, place.port, place.address, page=page)
         with server, HangUps() as hang_ups:
             on_start(server.url)
             watched = (self._config, self.uid, self._folder)

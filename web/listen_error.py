@@ -4,12 +4,12 @@ import errno
 import os
 import socket
 
-from idlestate.errors import IdlestateError
+from idlestate.errors import RefusedError
 
 MAX_SOCKET_PATH = 107
 
 
-class ListenError(IdlestateError, RuntimeError):
+class ListenError(RefusedError, RuntimeError):
     """The server cannot listen on the address; the message says what to change."""
 
 

@@ -72,7 +72,7 @@ class SidecarClient:
         connect_timeout: how long a call waits for an address that has never answered.
 
     Raises:
-        SidecarError: or one of its subclasses, by every call; the text says how to fix it.
+        SidecarError: a subclass, by every call; each is of one of the kinds in `idlestate.errors`.
     """
 
     def __init__(

@@ -6,13 +6,13 @@ import threading
 from pathlib import Path
 from typing import Self
 
-from idlestate.errors import IdlestateError
+from idlestate.errors import RefusedError
 from idlestate.timers.clock import SystemClock
 
 _AGAIN_S = 0.05
 
 
-class DirectoryTakenError(IdlestateError, RuntimeError):
+class DirectoryTakenError(RefusedError, RuntimeError):
     """Another process uses the directory; the text names it."""
 
 

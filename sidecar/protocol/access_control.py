@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from idlestate.config.loopback import is_loopback
-from idlestate.errors import IdlestateError
+from idlestate.errors import RefusedError
 from idlestate.sidecar.protocol.token import read_token
 from idlestate.web.http_reply import Reply, error_reply
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _CHALLENGE = 'Bearer, Basic realm="idlestate", charset="UTF-8"'
 
 
-class AccessError(IdlestateError, RuntimeError):
+class AccessError(RefusedError, RuntimeError):
     """A token or certificate file cannot be used; the text names it and the reason."""
 
 

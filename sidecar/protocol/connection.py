@@ -12,8 +12,13 @@ import pyarrow as pa
 from pyarrow import flight
 
 from idlestate.sidecar.protocol.certificates import take_authority, take_pair
-from idlestate.sidecar.protocol.errors import BY_CODE, AwayError, CannotConnectError, SidecarError
-from idlestate.sidecar.protocol.message import Message
+from idlestate.sidecar.protocol.errors import (
+    BY_CODE,
+    AwayError,
+    CannotConnectError,
+    FailedCallError,
+)
+from idlestate.sidecar.protocol.message import Message, MessageError
 from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S, PATIENCE_S, patiently
 from idlestate.sidecar.protocol.token import read_token
 from idlestate.timers.clock import Clock, SystemClock
@@ -108,7 +113,8 @@ class Connection:
 
         Raises:
             SidecarError: the sidecar reports an error.
-            CannotConnectError: the address, token or certificates do not allow a call.
+            CannotConnectError: the address, token or certificates do not allow a call, or its
+                answer cannot be read.
             AwayError: it did not answer for `patience_s`, or never for `connect_timeout_s`.
         """
         body = Message(dict(header or {}), parts).encode()
@@ -153,9 +159,15 @@ class Connection:
         except (pa.ArrowException, OSError, ValueError) as error:
             raise CannotConnectError(f"the sidecar at {address.place}: {error}") from error
         self._has_answered = True
-        answer = Message.decode(result.body.to_pybytes())
+        try:
+            answer = Message.decode(result.body.to_pybytes())
+        except MessageError as error:
+            raise CannotConnectError(
+                f"the answer of {address.place} cannot be read: {error}; pass the address of a "
+                "sidecar of this version of idlestate"
+            ) from error
         if ERROR in answer.header:
-            kind = BY_CODE.get(answer.header[ERROR], SidecarError)
+            kind = BY_CODE.get(answer.header[ERROR], FailedCallError)
             raise kind(answer.header["text"])
         return answer
 

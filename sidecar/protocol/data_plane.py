@@ -20,7 +20,7 @@ from pyarrow import flight
 from idlestate.sidecar.protocol.access_control import AccessError, TokenFile
 from idlestate.sidecar.protocol.call_table import CallTable
 from idlestate.sidecar.protocol.connection import ERROR
-from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.sidecar.protocol.errors import FailedCallError, SidecarError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.web.listen_error import MAX_SOCKET_PATH
 from idlestate.web.unix_socket import make_way
@@ -97,8 +97,10 @@ class DataPlane(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow carri
             answer = Message({ERROR: error.code, "text": str(error)}).encode()
         except Exception:
             log.exception("call %r failed", action.type)
-            text = "the sidecar failed at this call; its log says how"
-            answer = Message({ERROR: SidecarError.code, "text": text}).encode()
+            text = (
+                "the sidecar failed at this call; see its log for the cause, then repeat the call"
+            )
+            answer = Message({ERROR: FailedCallError.code, "text": text}).encode()
         yield flight.Result(pa.py_buffer(answer))
 
 

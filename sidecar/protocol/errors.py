@@ -6,9 +6,17 @@ from idlestate import errors
 
 
 class SidecarError(errors.IdlestateError):
-    """A call to the sidecar failed; the text says what to change."""
+    """The root of all; only its subclasses are raised, each of one of the public kinds.
+
+    Attributes:
+        code: what names the class on the wire; one without its own arrives as `FailedCallError`.
+    """
 
     code: ClassVar[str] = "failed"
+
+
+class FailedCallError(SidecarError, errors.UnavailableError):
+    """The sidecar failed at a call: see its log for the cause, then repeat the call."""
 
 
 class DoesNotFitError(SidecarError, errors.RefusedError):
@@ -27,8 +35,8 @@ class BusyError(SidecarError, errors.UnavailableError):
     code = "busy"
 
 
-class GoneError(SidecarError):
-    """The exchange is unknown or expired: start a new one."""
+class GoneError(SidecarError, errors.UnavailableError):
+    """The exchange is unknown or expired: start a new one, by repeating the call."""
 
     code = "gone"
 
@@ -74,7 +82,7 @@ class CannotConnectError(SidecarError, errors.RefusedError):
 BY_CODE: dict[str, type[SidecarError]] = {
     each.code: each
     for each in (
-        SidecarError,
+        FailedCallError,
         DoesNotFitError,
         BusyError,
         GoneError,

@@ -9,7 +9,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.errors import RefusedError
+from idlestate.sidecar.protocol.errors import DoesNotFitError, SidecarError
 
 PROTOCOL = 5
 """The version of calls and their headers, which `hello` returns. 2: `settle` returns `owed_ms` and
@@ -20,8 +21,10 @@ _HEAD = struct.Struct(">4sI")
 MAX_HEADER_BYTES = 1 << 26
 
 
-class MessageError(SidecarError):
+class MessageError(SidecarError, RefusedError):
     """Bytes that are not a complete message: the peer is not a sidecar, or has another version."""
+
+    code = DoesNotFitError.code
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from idlestate.config.sidecar_settings import Sidecar
+from idlestate.errors import RefusedError, UnavailableError
 from idlestate.sidecar.core.state_folder import StateFolder
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import AwayError, BusyError, SidecarError
@@ -28,12 +29,12 @@ _TRIES = 3
 _log = logging.getLogger("idlestate")
 
 
-class WorkerError(SidecarError):
-    """A worker does not start; the text comes from the worker."""
+class WorkerError(SidecarError, RefusedError):
+    """A worker does not start: do what its text says, which comes from the worker."""
 
 
-class WorkerEndedError(WorkerError):
-    """A worker ended during its start without a message."""
+class WorkerEndedError(SidecarError, UnavailableError):
+    """A worker ended during its start without a message: start the sidecar again."""
 
 
 class Worker:
@@ -96,7 +97,7 @@ class Worker:
         """Wait until it answers.
 
         Raises:
-            WorkerError: it does not start.
+            WorkerError, WorkerEndedError: it does not start.
         """
         assert self._process is not None
         assert self._process.stdout is not None
@@ -279,7 +280,7 @@ class Workers:
         """Start all, and wait until they answer.
 
         Raises:
-            WorkerError: one does not start.
+            WorkerError, WorkerEndedError: one does not start.
         """
         for each in self.every:
             each.spawn()

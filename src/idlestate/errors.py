@@ -27,7 +27,10 @@ class RefusedError(IdlestateError):
 
 
 class UnavailableError(IdlestateError):
-    """A sidecar is unavailable or busy: start it or wait, then retry the call."""
+    """A sidecar is unavailable, busy or failed: start it or wait, then retry the call.
+
+    If it failed, its log has the cause.
+    """
 
 
 class FencedError(IdlestateError):

@@ -13,12 +13,13 @@ from time import monotonic
 import pytest
 
 from idlestate.metrics.exporter import Exporter
-from idlestate.metrics.exposition import ListenError, MetricsServer
+from idlestate.metrics.exposition import MetricsServer
 from idlestate.metrics.families import MetricKind, Name
 from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.status_page import StatusPage, Subject
 from idlestate.timers.clock import FakeClock
 from idlestate.web import http_server
+from idlestate.web.listen_error import ListenError
 from tests.patience import PATIENCE_S
 
 

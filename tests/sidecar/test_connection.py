@@ -10,9 +10,30 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from idlestate.sidecar.protocol.connection import Address, Connection
-from idlestate.sidecar.protocol.errors import AwayError, CannotConnectError
-from idlestate.sidecar.protocol.message import Message
+from idlestate.errors import (
+    DamagedStateError,
+    FencedError,
+    RefusedError,
+    StoreError,
+    UnavailableError,
+)
+from idlestate.sidecar.protocol.call_table import CallTable
+from idlestate.sidecar.protocol.connection import ERROR, Address, Connection
+from idlestate.sidecar.protocol.errors import (
+    AwayError,
+    BusyError,
+    CannotConnectError,
+    DamagedError,
+    DiskFullError,
+    DoesNotFitError,
+    FailedCallError,
+    GoneError,
+    SidecarError,
+    UnknownOperatorError,
+    WriterFencedError,
+)
+from idlestate.sidecar.protocol.message import Message, MessageError
+from idlestate.sidecar.server.data_plane import DataPlane
 
 
 @pytest.mark.parametrize(
@@ -88,6 +109,70 @@ def test_who_finds_the_sidecar_away_takes_no_connection_from_another_thread(
             connection.call("hello")
         assert len(list(of_another.do_action("hello"))) == 1
         assert connection._connected() is not of_another
+
+
+@pytest.mark.parametrize(
+    ("raised", "arrives", "kind"),
+    [
+        (FailedCallError("why"), FailedCallError, UnavailableError),
+        (DoesNotFitError("why"), DoesNotFitError, RefusedError),
+        (UnknownOperatorError("why"), DoesNotFitError, RefusedError),
+        (MessageError("why"), DoesNotFitError, RefusedError),
+        (BusyError("why"), BusyError, UnavailableError),
+        (GoneError("why"), GoneError, UnavailableError),
+        (WriterFencedError("why"), WriterFencedError, FencedError),
+        (DamagedError("why"), DamagedError, DamagedStateError),
+        (DiskFullError("why"), DiskFullError, StoreError),
+        (AwayError("why"), AwayError, UnavailableError),
+        (CannotConnectError("why"), FailedCallError, UnavailableError),
+        (RuntimeError("a secret"), FailedCallError, UnavailableError),
+    ],
+    ids=repr,
+)
+def test_what_a_sidecar_reports_arrives_as_an_error_of_one_of_the_public_kinds(
+    raised: Exception, arrives: type[SidecarError], kind: type[Exception], tmp_path: Path
+) -> None:
+    def fail(_header: object, _parts: object) -> Message:
+        raise raised
+
+    place = f"unix:{tmp_path}/s"
+    with (
+        DataPlane(place, CallTable({"fail": fail}), None, None),
+        closing(Connection(Address(place), patience_s=0)) as connection,
+        pytest.raises(arrives, match=r"why|see its log for the cause") as caught,
+    ):
+        connection.call("fail")
+    assert type(caught.value) is arrives
+    assert isinstance(caught.value, kind)
+
+
+class Answering(flight.FlightServerBase):  # type: ignore[misc]
+    """Answers every call with the same bytes."""
+
+    def __init__(self, place: Path, answer: bytes) -> None:
+        super().__init__(f"grpc+unix://{place}")
+        self._answer = answer
+
+    def do_action(self, _context: Any, _action: Any) -> Iterator[Any]:
+        yield flight.Result(pa.py_buffer(self._answer))
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (b"IDM9 of a later version", CannotConnectError, "of this version of idlestate"),
+        (Message({ERROR: "later", "text": "why"}).encode(), FailedCallError, "why"),
+    ],
+)
+def test_an_answer_of_another_version_is_an_error_of_a_public_kind(
+    answer: bytes, kind: type[SidecarError], words: str, tmp_path: Path
+) -> None:
+    with (
+        Answering(tmp_path / "s", answer),
+        closing(Connection(Address(f"unix:{tmp_path}/s"), patience_s=0)) as connection,
+        pytest.raises(kind, match=words),
+    ):
+        connection.call("hello")
 
 
 @pytest.mark.parametrize("missing", ["ca_file", "cert_file", "key_file"])

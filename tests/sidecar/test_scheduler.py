@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from idlestate.sidecar.protocol.errors import SidecarError
+from idlestate.sidecar.protocol.errors import DiskFullError
 from idlestate.sidecar.server.job_scheduler import Scheduler
 from tests.patience import PATIENCE_S
 
@@ -104,7 +104,7 @@ def test_what_stands_in_a_jobs_way_is_told_once_in_a_line_until_the_job_gets_on(
         if way is None:
             over.set()
         elif way:
-            raise SidecarError(f"the disk is {way}")
+            raise DiskFullError(f"the disk is {way}")
 
     scheduler.add("job", 5, executor)
     scheduler.start()
