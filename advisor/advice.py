@@ -5,7 +5,7 @@ from typing import Any
 
 from idlestate.advisor.event_log import Extent
 from idlestate.advisor.knee import Knee
-from idlestate.advisor.policy import SuggestedPolicy
+from idlestate.advisor.suggested_policy import SuggestedPolicy
 from idlestate.advisor.targets import KeyBudget, ReturningTarget
 from idlestate.advisor.window_outcome import HalfOutcome, WindowOutcome
 

@@ -15,7 +15,7 @@ from idlestate.advisor.event_log import EventLog, Leftovers
 from idlestate.advisor.event_log_in_memory import memory_log
 from idlestate.advisor.files import read_events
 from idlestate.advisor.knee import find_knee
-from idlestate.advisor.policy import suggest_policy
+from idlestate.advisor.suggested_policy import suggest_policy
 from idlestate.advisor.targets import key_budget as budget_of
 from idlestate.advisor.targets import returning_targets
 from idlestate.advisor.window_ladder import Window, WindowLike, span_ms, windows_of

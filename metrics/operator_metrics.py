@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter
 from idlestate.metrics.families import Name
-from idlestate.metrics.key_ages import idle_ages, keys_due
+from idlestate.metrics.key_age_samples import idle_ages, keys_due
 from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.samples import BucketCounts, Labels, Samples, Value
 from idlestate.retention.policy import FOREVER_MS

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 from idlestate.metrics.forecast import Range
 from idlestate.metrics.growth_curve_on_page import curve_figure, moment
 from idlestate.metrics.history import Size
-from idlestate.metrics.key_ages import keys_due
+from idlestate.metrics.key_age_samples import keys_due
 from idlestate.metrics.key_lookup_form import facts_list
 from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.retention.policy import FOREVER_MS

@@ -8,8 +8,8 @@ from pyspark.sql import Column, DataFrame
 
 from idlestate.backends.shards.bounded_over import over_kind
 from idlestate.backends.shards.frames import WHOLE_LIFE, Frame, FrameUnit
-from idlestate.backends.shards.over import Over
 from idlestate.backends.shards.own_accumulator import OwnAccumulator
+from idlestate.backends.shards.running_aggregates import Over
 from idlestate.config.sql.aggregate_text import MOST_ROWS
 from idlestate.pipeline.arguments import Arguments, ColumnArgument
 from idlestate.pipeline.operator_checks import Columns

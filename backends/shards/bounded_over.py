@@ -19,9 +19,9 @@ from idlestate.backends.runs.fields import Field, join, take, to_arrow
 from idlestate.backends.runs.table_schema import Column
 from idlestate.backends.shards.aggregates import Aggregate, bind
 from idlestate.backends.shards.frames import WHOLE_LIFE, Frame, FrameUnit, life_of_rows, row_order
-from idlestate.backends.shards.over import OVER, Over, itself
 from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.packed_lists import ItemPart, PackedLists
+from idlestate.backends.shards.running_aggregates import OVER, Over, itself
 from idlestate.backends.shards.sliding_ranges import of_ranges
 from idlestate.retention.lives import DividedLives
 

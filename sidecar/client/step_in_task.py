@@ -1,8 +1,8 @@
 """A step of a sidecar's operator that the task makes itself, with the sidecar as the store of runs.
 
 For operators with a step of their own (`idlestate.backends.shards.operator_step`). A user's
-function runs where Spark has brought its code, never in the sidecar, which serves other operators and
-programs too. The pairs of a join are made where they leave the task, not sent to it.
+function runs where Spark has brought its code, never in the sidecar, which serves other operators
+and programs too. The pairs of a join are made where they leave the task, not sent to it.
 
 The task reads the records of its shards and their runs, makes the step that it would make in
 Spark's own store (`idlestate.backends.shards.shard_batch.advance`), and sends the new records and

@@ -18,7 +18,11 @@ from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.core.shard_executor import SentRows
 from idlestate.sidecar.protocol.call_table import CallTable, Header, Parts, stage_calls
 from idlestate.sidecar.protocol.declaration import Declaration, check_name
-from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, UnknownOperatorError
+from idlestate.sidecar.protocol.errors import (
+    DamagedDirectoryError,
+    DoesNotFitError,
+    UnknownOperatorError,
+)
 from idlestate.sidecar.protocol.message import PROTOCOL, Message
 from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, stream_of
 from idlestate.timers.steady_clock import SteadyClock
@@ -163,7 +167,7 @@ class Calls:
         uid, key, begin = str(header["uid"]), str(header["key"]), int(header["begin"])
         found = self._host[uid].state.executor.value(key) if key.startswith(f"s/{uid}/") else None
         if found is None:
-            raise DamagedError(f"{key[:200]} is missing: restore the sidecar's folder")
+            raise DamagedDirectoryError(f"{key[:200]} is missing: restore the sidecar's folder")
         return Message({"size": len(found)}, (found[begin : begin + CHUNK_BYTES],))
 
     def _take(self, header: Header, parts: Parts) -> Message:

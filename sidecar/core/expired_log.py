@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.sidecar.core.expired_rows import shown_rows, stored_rows
-from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.sidecar.stores.store import Store
 
@@ -110,7 +110,7 @@ class ExpiredLog:
         of today's definition; None if there are none.
 
         Raises:
-            DamagedError: a value of the log is missing.
+            DamagedDirectoryError: a value of the log is missing.
         """
         tables: list[pa.Table] = []
         rows = 0
@@ -132,11 +132,11 @@ class ExpiredLog:
         """The records of an entry, as stored in the log.
 
         Raises:
-            DamagedError: they are missing.
+            DamagedDirectoryError: they are missing.
         """
         value = self._value(entry.key)
         if value is None:
-            raise DamagedError(f"{entry.key} is missing: restore the folder from a backup")
+            raise DamagedDirectoryError(f"{entry.key} is missing: restore the folder from a backup")
         return pa.ipc.open_stream(value).read_all()
 
     def removable(

@@ -38,7 +38,7 @@ class ExpiredJoins:
             span_ms: entries that are further apart stay apart.
 
         Raises:
-            DamagedError: a value of the log is missing.
+            DamagedDirectoryError: a value of the log is missing.
         """
         log = self._state.log
         at = bisect_left(log.entries, self._done, key=lambda entry: entry.first)

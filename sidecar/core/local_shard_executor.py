@@ -31,7 +31,7 @@ from idlestate.sidecar.core.shard_executor import Edit, SentRows, Shards, StepPa
 from idlestate.sidecar.core.shard_tables import ShardTables
 from idlestate.sidecar.core.table_edits import edit_steps, edited
 from idlestate.sidecar.protocol.declaration import Declaration
-from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, GoneError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError, DoesNotFitError, GoneError
 from idlestate.sidecar.protocol.input_rows import fit_rows, fit_write, read_rows
 from idlestate.sidecar.protocol.transfers import CHUNK_BYTES, Stage, in_chunks, stream_of
 from idlestate.sidecar.stores.store import Store
@@ -259,8 +259,8 @@ class LocalShardExecutor:
             stepped[at] = self._stepped(shard, at, outcome, parameters)[0]
         return stepped
 
-    def _unreadable(self, error: KeptPacketError) -> DamagedError:
-        return DamagedError(f"operator {self._uid!r}: {error}")
+    def _unreadable(self, error: KeptPacketError) -> DamagedDirectoryError:
+        return DamagedDirectoryError(f"operator {self._uid!r}: {error}")
 
     def _step(
         self,

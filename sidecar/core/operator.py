@@ -25,7 +25,7 @@ from idlestate.sidecar.core.operator_record import OperatorRecord
 from idlestate.sidecar.core.shard_executor import ShardExecutor
 from idlestate.sidecar.core.sweeper import Sweeper
 from idlestate.sidecar.protocol.declaration import check_name
-from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError, DoesNotFitError
 from idlestate.sidecar.stores.store import Store
 from idlestate.timers.clock import Clock
 
@@ -191,7 +191,7 @@ class Operator:
         stop = record.next_seq if before is None else min(before, record.next_seq)
         try:
             return self.state.log.read(since, stop, most_rows, self.state.spec)
-        except DamagedError:
+        except DamagedDirectoryError:
             with self.state.lock:  # it may have been trimmed
                 return self.state.log.read(since, stop, most_rows, self.state.spec)
 

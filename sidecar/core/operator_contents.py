@@ -19,7 +19,7 @@ from idlestate.sidecar.core.operator_record import OperatorRecord
 from idlestate.sidecar.core.prepared_sets import PreparedSets
 from idlestate.sidecar.core.segment_keys import segment_keys
 from idlestate.sidecar.core.shard_executor import ShardExecutor
-from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError, DoesNotFitError
 from idlestate.sidecar.protocol.worker_ranges import is_of_shard
 from idlestate.sidecar.stores.store import Changes, Store
 from idlestate.timers.clock import Clock
@@ -94,13 +94,13 @@ class OperatorContents:
         """Read with the current record and shards; needs no lock.
 
         Raises:
-            DamagedError: one of their runs is lost or damaged.
+            DamagedDirectoryError: one of their runs is lost or damaged.
         """
         while True:
             record, shards = self.now
             try:
                 return look(record, shards)
-            except DamagedError:
+            except DamagedDirectoryError:
                 if not self.have_changed(shards):
                     raise
                 # Some shards were merged in the meantime, which removed their runs.

@@ -24,7 +24,7 @@ from idlestate.backends.shards.shard_record import RunRef, ShardRecord
 from idlestate.backends.shards.shard_table import Outcome, ShardTable
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.sidecar.core.segment_keys import segment_key, segment_keys
-from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError
 
 _PART_BYTES = 1 << 24
 """Bytes of a run in one value of the store."""
@@ -66,7 +66,7 @@ class ShardTables:
         """The table of a shard's record.
 
         Raises:
-            DamagedError: one of its runs is lost or damaged.
+            DamagedDirectoryError: one of its runs is lost or damaged.
         """
         return open_table(self._spec, record, self.place(shard))
 
@@ -117,7 +117,7 @@ class ShardTables:
         """A run of the store.
 
         Raises:
-            DamagedError: it is lost or damaged.
+            DamagedDirectoryError: it is lost or damaged.
         """
         with self._lock:
             if ref.name in self._runs:
@@ -127,13 +127,15 @@ class ShardTables:
         for key in segment_keys(self._uid, shard, ref):
             value = self._store.get(key)
             if value is None:
-                raise DamagedError(f"{key} is missing: restore the sidecar's folder from a backup")
+                raise DamagedDirectoryError(
+                    f"{key} is missing: restore the sidecar's folder from a backup"
+                )
             parts.append(value)
         try:
             data = pa.py_buffer(b"".join(parts))
             run = decode_run(Whole(data), schema, ref.version)
         except RunError as error:
-            raise DamagedError(f"{key}: {error}") from error
+            raise DamagedDirectoryError(f"{key}: {error}") from error
         self._keep(ref.name, run, ref.bytes)
         return run
 

@@ -48,7 +48,7 @@ class StateFolder:
 
     Raises:
         DoesNotFitError: the directory contains the state of another backend.
-        DamagedError: the state cannot be read.
+        DamagedDirectoryError: the state cannot be read.
     """
 
     def __init__(self, directory: Path, backend: str, *, sync: bool) -> None:

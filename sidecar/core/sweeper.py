@@ -16,7 +16,7 @@ from idlestate.metrics.families import COMPACTION_DURATION, SWEEP_DURATION
 from idlestate.sidecar.core.operator_contents import OperatorContents
 from idlestate.sidecar.core.operator_record import OperatorRecord
 from idlestate.sidecar.core.shard_executor import ShardExecutor, StepParameters, StepResult
-from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError
 from idlestate.timers.clock import Clock
 
 _STEP_S = 0.01
@@ -189,7 +189,7 @@ class Sweeper:
                 if to_ms is None
                 else executor.close(shard, at, parameters)
             )
-        except DamagedError:
+        except DamagedDirectoryError:
             if shards[at] is shard and not self._state.have_changed(shards):
                 raise
             return None  # merged in the meantime, which removed its runs

@@ -57,7 +57,7 @@ class WriterFencedError(SidecarError, errors.FencedError):
     code = "fenced"
 
 
-class DamagedError(SidecarError, errors.DamagedStateError):
+class DamagedDirectoryError(SidecarError, errors.DamagedStateError):
     """A file of the sidecar's directory is lost or damaged: restore what the text names."""
 
     code = "damaged"
@@ -87,7 +87,7 @@ BY_CODE: dict[str, type[SidecarError]] = {
         BusyError,
         GoneError,
         WriterFencedError,
-        DamagedError,
+        DamagedDirectoryError,
         DiskFullError,
         AwayError,
     )

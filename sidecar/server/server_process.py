@@ -30,7 +30,7 @@ from idlestate.sidecar.core.state_folder import StateFolder
 from idlestate.sidecar.core.thread_switching import take_short_turns
 from idlestate.sidecar.protocol.access_control import TokenFile, knows_clients, refusal_of
 from idlestate.sidecar.protocol.data_plane import DataPlane
-from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, SidecarError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError, DoesNotFitError, SidecarError
 from idlestate.sidecar.server.commit_logs import reached_ms
 from idlestate.sidecar.server.control_plane import ControlPlane
 from idlestate.sidecar.server.control_plane_tls import http_tls
@@ -89,7 +89,7 @@ class Process:
         Raises:
             DirectoryTakenError: another sidecar uses the directory.
             AccessError, ListenError: an address, token or certificate cannot be used.
-            DamagedError: the state cannot be read; or a write failed and the disk accepts writes
+            DamagedDirectoryError: the state cannot be read; or a write failed and the disk accepts writes
                 again: only a new process can find out which state is on disk.
             DoesNotFitError: an operator of the file is not the one that is stored.
         """
@@ -144,7 +144,7 @@ class Process:
         self._tell("stopped; all acknowledged writes are kept")
         last.cancel()
         if is_mended:
-            raise DamagedError(
+            raise DamagedDirectoryError(
                 f"the disk of {directory} has space again; to accept writes, the sidecar must "
                 "be started again"
             )

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from idlestate.sidecar.protocol.errors import DamagedError, DiskFullError, SidecarError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError, DiskFullError, SidecarError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _PIECE_BYTES = 1 << 20
@@ -29,7 +29,7 @@ def failed_write(where: str, error: Exception, *, is_broken: bool) -> SidecarErr
             "again"
         )
     restart = ", then restart the sidecar" if is_broken else ""
-    return DamagedError(f"{told}; check the disk{restart}")
+    return DamagedDirectoryError(f"{told}; check the disk{restart}")
 
 
 def has_room(folder: Path, n_bytes: int) -> bool:

@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 import xxhash
 
-from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.stores.store import Changes
 
@@ -110,11 +110,13 @@ def replayed(path: Path) -> Iterator[Changes]:
     """The changes of a log in order; an incomplete record at the end is cut off.
 
     Raises:
-        DamagedError: it is damaged; the text names the file and the place.
+        DamagedDirectoryError: it is damaged; the text names the file and the place.
     """
     with path.open("r+b") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
-            raise DamagedError(f"{path} is not a log of a sidecar: restore it from a backup")
+            raise DamagedDirectoryError(
+                f"{path} is not a log of a sidecar: restore it from a backup"
+            )
         good = file.tell()
         end = path.stat().st_size
         while good + _HEAD.size <= end:
@@ -127,7 +129,9 @@ def replayed(path: Path) -> Iterator[Changes]:
             if not is_whole or xxhash.xxh3_64_digest(payload) != of_payload:
                 if _is_unfinished(file, good, file.tell()):
                     break
-                raise DamagedError(f"{path} is damaged at byte {good}: restore it from a backup")
+                raise DamagedDirectoryError(
+                    f"{path} is damaged at byte {good}: restore it from a backup"
+                )
             # Our own header: it contains all keys of a write, whose number has no limit.
             message = Message.decode(payload, most_header_bytes=length)
             yield dict(zip(message.header["puts"], message.parts, strict=True))

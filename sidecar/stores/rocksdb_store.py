@@ -11,7 +11,7 @@ from pathlib import Path
 from rocksdict import DbClosedError, DBRecoveryMode, Options, Rdict, WriteBatch, WriteOptions
 
 from idlestate.metrics.rocksdb_metrics import PROPERTIES
-from idlestate.sidecar.protocol.errors import DamagedError, SidecarError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError, SidecarError
 from idlestate.sidecar.stores.disk_recovery import failed_write, has_room
 from idlestate.sidecar.stores.store import Changes
 
@@ -29,7 +29,7 @@ class RocksDBStore:
         sync: whether each write survives a power failure too.
 
     Raises:
-        DamagedError: it does not open.
+        DamagedDirectoryError: it does not open.
     """
 
     def __init__(self, folder: Path, *, sync: bool = False) -> None:
@@ -52,7 +52,7 @@ class RocksDBStore:
         try:
             self._raw = Rdict(str(folder), options)
         except Exception as error:  # rocksdict raises plain exceptions
-            raise DamagedError(
+            raise DamagedDirectoryError(
                 f"RocksDB in {folder} does not open: {error}; check the disk, or bring the "
                 "folder back from a copy"
             ) from error
@@ -137,5 +137,5 @@ class RocksDBStore:
                 total += path.stat().st_size if path.name.endswith(ending) else 0
         return total
 
-    def _damaged(self, error: Exception) -> DamagedError:
-        return DamagedError(f"RocksDB in {self._folder}: {error}; check the disk")
+    def _damaged(self, error: Exception) -> DamagedDirectoryError:
+        return DamagedDirectoryError(f"RocksDB in {self._folder}: {error}; check the disk")

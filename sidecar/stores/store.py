@@ -31,7 +31,7 @@ class Store(Protocol):
 
         Raises:
             DiskFullError: the disk is full; nothing has changed.
-            DamagedError: the disk is broken; nothing has changed.
+            DamagedDirectoryError: the disk is broken; nothing has changed.
 
         After either error, a store whose state on disk is unknown accepts no more writes until it
         is opened again.

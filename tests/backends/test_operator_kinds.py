@@ -6,14 +6,20 @@ from pathlib import PurePath
 
 from idlestate.backends.shards import operator_kinds
 from idlestate.backends.shards.operator_kind import KindDefaults
-from tests.test_house import ROOMS, imports_in
+from tests.house import ROOMS, imports_in
 
 REGISTRY = PurePath(operator_kinds.__file__).stem
 
 # The module of each kind, and those that may import it besides the registry: code of this kind
 # alone, kinds that are made of it, and the calls that make operators of it.
 MAY_IMPORT = {
-    "aggregation": {"over", "retain", "retain_harness", "declared_operators", "client"},
+    "aggregation": {
+        "running_aggregates",
+        "retain",
+        "retain_harness",
+        "declared_operators",
+        "client",
+    },
     "as_of": {"join_asof"},
     "bounded_over": {"over"},
     "deduplication": {"as_of", "deduplicate"},
@@ -21,7 +27,7 @@ MAY_IMPORT = {
         *("functions", "changed_ttls"),
         *("process", "co_process", "process_arguments", "function_harness"),
     },
-    "over": {"bounded_over", "over"},
+    "running_aggregates": {"bounded_over", "over"},
     "stream_join": {"join", "join_step", "join_side", "state_rows_of_joins"},
 }
 

@@ -26,7 +26,7 @@ from idlestate.backends.shards.shard_statistics import ShardStatistics
 from idlestate.backends.shards.state_rows import rows_in_state
 from idlestate.backends.shards.stream_join import JoinStep
 from idlestate.metrics.families import DUE_WITHIN_MS
-from idlestate.metrics.key_ages import idle_ages, keys_due
+from idlestate.metrics.key_age_samples import idle_ages, keys_due
 from idlestate.metrics.shard_totals import operator_statistics
 from idlestate.pipeline.retain_harness import OperatorHarness
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS

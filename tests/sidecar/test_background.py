@@ -9,7 +9,7 @@ import pytest
 from idlestate.config.sidecar_settings import Sidecar as Settings
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.protocol.declaration import Declaration
-from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError
 from idlestate.sidecar.server.job_scheduler import Scheduler
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot
 from idlestate.sidecar.server.sweep_and_cleanup_jobs import Background
@@ -62,7 +62,7 @@ def test_an_operator_that_is_damaged_keeps_no_other_from_its_sweeps(folder: Path
     settings = Settings.model_validate({"directory": str(folder)})
     clock = SteadyClock(world.clock)
     background = Background(world.host, clock, settings, Scheduler().stopping)
-    with pytest.raises(DamagedError, match=f"s/{UID}/.* is missing"):
+    with pytest.raises(DamagedDirectoryError, match=f"s/{UID}/.* is missing"):
         background.sweep()
     assert world.host["second"].sizes().live_keys == 0
     assert world.host["second"].sizes().expired_kept == len(KEYS)

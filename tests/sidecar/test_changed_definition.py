@@ -14,7 +14,7 @@ from idlestate.sidecar.client.client import SidecarClient
 from idlestate.sidecar.core.one_way_writes import Write
 from idlestate.sidecar.protocol.connection import Connection
 from idlestate.sidecar.protocol.declaration import Declaration
-from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError, DoesNotFitError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.server.declared_operators import declare_all
 from tests.sidecar.changing_operator import (
@@ -103,11 +103,11 @@ def test_operators_of_a_file_change_all_or_none(
     wanted = [(declaration(), POLICY), (replace(declaration(), uid="second"), POLICY)]
 
     def full(_changes: Any) -> None:
-        raise DamagedError("no space left")
+        raise DamagedDirectoryError("no space left")
 
     with monkeypatch.context() as broken:
         broken.setattr(world.store, "write", full)
-        with pytest.raises(DamagedError):
+        with pytest.raises(DamagedDirectoryError):
             world.host.declare_all(wanted)
     assert lives(world) == {"a": (1, 5, 5)}
     world.host.declare_all(wanted)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError
 from idlestate.sidecar.stores.heap_store import HeapStore
 from idlestate.sidecar.stores.rocksdb_store import RocksDBStore
 from tests.small_disk import disk, leave_room  # noqa: F401 - the fixture
@@ -44,7 +44,7 @@ def test_nothing_behind_damage_is_dropped_without_a_word(
     assert len(data) > 90_000
     data[at] ^= 0x10
     log.write_bytes(data)
-    with pytest.raises(DamagedError, match=r"from a (backup|copy)"):
+    with pytest.raises(DamagedDirectoryError, match=r"from a (backup|copy)"):
         STORES[kind](tmp_path)
     assert log.stat().st_size == len(data)
     data[at] ^= 0x10
@@ -112,7 +112,7 @@ def test_zeros_in_the_middle_are_damage(tmp_path: Path) -> None:
     data, ends = written(tmp_path)
     for begin, size in ((ends[0], 24), (ends[0], 5_000), (ends[0] + 3, 4), (ends[1] + 50, 8_000)):
         holed = data[:begin] + bytes(size) + data[begin + size :]
-        with pytest.raises(DamagedError, match=r"from a (backup|copy)"):
+        with pytest.raises(DamagedDirectoryError, match=r"from a (backup|copy)"):
             kept(tmp_path, holed)
 
 
@@ -121,5 +121,5 @@ def test_a_full_disk_is_not_taken_for_damage(disk: Path) -> None:  # noqa: F811 
     store.write({f"key {number}": bytes(1000) for number in range(100)})
     store.close()
     leave_room(disk, 0)
-    with pytest.raises(DamagedError, match=r"No space left.*; check the disk"):
+    with pytest.raises(DamagedDirectoryError, match=r"No space left.*; check the disk"):
         RocksDBStore(disk / "store")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError
 from idlestate.sidecar.server.job_scheduler import Scheduler
 from idlestate.sidecar.server.sweep_and_cleanup_jobs import Background
 from idlestate.timers.steady_clock import SteadyClock
@@ -104,7 +104,7 @@ def test_an_fsync_that_fails_is_told_and_what_was_acknowledged_stays(
         trace += ["-e", f"inject={call}:error=EIO:when=6+"]
     sidecar.start(before=trace)
     with sidecar.client() as client:
-        acknowledged = 1 + fill(client, DamagedError)
+        acknowledged = 1 + fill(client, DamagedDirectoryError)
         assert sidecar.ask("/healthz")[0] == 200
     # Its own process, which strace would let go on.
     os.kill(int((folder / "state" / "lock").read_text()), signal.SIGKILL)

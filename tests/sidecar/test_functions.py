@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from idlestate import Policy
 from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.functions import large_states
-from idlestate.metrics.key_ages import keys_due
+from idlestate.metrics.key_age_samples import keys_due
 from idlestate.pipeline import retain_harness
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.attempt import Attempt

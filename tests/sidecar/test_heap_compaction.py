@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError
 from idlestate.sidecar.stores.heap_log import HeapLog
 from idlestate.sidecar.stores.heap_store import HeapStore
 from tests.patience import PATIENCE_S
@@ -64,7 +64,7 @@ def test_a_folder_that_cannot_be_opened_for_a_sync_loses_no_write(
     try:
         store.write({"later": b"1"})
         kept["later"] = b"1"
-    except DamagedError:
+    except DamagedDirectoryError:
         pass
     monkeypatch.undo()
     store.close()
@@ -83,7 +83,7 @@ def test_an_old_log_stays_until_the_name_of_the_new_one_is_durable(
 
     monkeypatch.setattr(os, "fsync", refused)
     compacted(store)
-    with pytest.raises(DamagedError, match="restart the sidecar"):
+    with pytest.raises(DamagedDirectoryError, match="restart the sidecar"):
         store.write({"later": b"1"})
     monkeypatch.undo()
     store.close()

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from idlestate.sidecar.protocol import message
-from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError
 from idlestate.sidecar.stores.heap_log import HeapLog
 from idlestate.sidecar.stores.heap_store import HeapStore
 from tests.patience import PATIENCE_S
@@ -74,7 +74,7 @@ def test_a_damaged_log_is_refused_by_its_name(tmp_path: Path, back: int) -> None
     data = bytearray(log.read_bytes())
     data[-back] ^= 1
     log.write_bytes(data)
-    with pytest.raises(DamagedError, match=log.name):
+    with pytest.raises(DamagedDirectoryError, match=log.name):
         HeapStore(tmp_path)
 
 

@@ -21,7 +21,7 @@ from idlestate.pipeline.reached_source import ReachedReader
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.retention.windows import parse_window
 from idlestate.sidecar.core.data_calls import Calls
-from idlestate.sidecar.protocol.errors import DamagedError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.timers.steady_clock import SteadyClock
@@ -195,8 +195,8 @@ def test_rows_that_another_version_left_waiting_are_refused_as_such(
 ) -> None:
     monkeypatch.setattr(packet_codec, "_VERSION", b"next")
     told = f"^operator '{UID}': rows that wait .*: use the version that stored them"
-    with pytest.raises(DamagedError, match=told):
+    with pytest.raises(DamagedDirectoryError, match=told):
         sidecar.run(2, 299)
     key = stream_of(pa.table({sidecar.spec.key_names[0]: ["a"]}))
-    with pytest.raises(DamagedError, match=told):
+    with pytest.raises(DamagedDirectoryError, match=told):
         sidecar.operator.explain(key, 0)

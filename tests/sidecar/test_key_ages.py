@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from idlestate.metrics.families import DUE_WITHIN_MS
-from idlestate.metrics.key_ages import idle_ages, keys_due
+from idlestate.metrics.key_age_samples import idle_ages, keys_due
 from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.retention.age_buckets import AGE_BUCKETS_MS
 from idlestate.sidecar.server.operator_snapshot import OperatorSnapshot

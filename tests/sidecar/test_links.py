@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from idlestate.sidecar.protocol.errors import BusyError, DamagedError, SidecarError
+from idlestate.sidecar.protocol.errors import BusyError, DamagedDirectoryError, SidecarError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.workers.worker_settings import WorkerSettings
 from idlestate.sidecar.workers.worker_supervisor import Worker
@@ -13,7 +13,7 @@ from idlestate.sidecar.workers.worker_supervisor import Worker
 SETTINGS = WorkerSettings("folder", "heap", False, 1, "inner", "unix:outer", None, None)
 
 
-@pytest.mark.parametrize("trouble", [BusyError("away"), DamagedError("no room")])
+@pytest.mark.parametrize("trouble", [BusyError("away"), DamagedDirectoryError("no room")])
 def test_what_cannot_be_removed_now_is_removed_later(
     monkeypatch: pytest.MonkeyPatch, trouble: SidecarError
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from idlestate.retention.policy import TimeDomain
 from idlestate.sidecar.core.shard_executor import StepResult
 from idlestate.sidecar.protocol.declaration import Declaration
-from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError, SidecarError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError, DoesNotFitError, SidecarError
 from tests.reference import Rule
 from tests.sidecar.sidecar_world import KEYS, RULE, SPEC, UID, World, batch, policy_processing
 
@@ -73,11 +73,11 @@ def test_an_operator_that_cannot_be_dropped_is_there_as_before(
     world.write("w", 0, "add", [("a", 1)])
 
     def full(_: object) -> None:
-        raise DamagedError("no room")
+        raise DamagedDirectoryError("no room")
 
     with monkeypatch.context() as patched:
         patched.setattr(world.store, "write", full)
-        with pytest.raises(DamagedError):
+        with pytest.raises(DamagedDirectoryError):
             world.host.drop(UID)
     assert world.host[UID] is world.operator
     world.write("w", 1, "add", [("a", 1)])
@@ -97,14 +97,14 @@ def test_a_change_of_all_policies_that_cannot_be_written_whole_changes_none(
 
     def full(changes: Any) -> None:
         if writes:
-            raise DamagedError("no room")
+            raise DamagedDirectoryError("no room")
         writes.append(changes)
         write(changes)
 
     with monkeypatch.context() as patched:
         patched.setattr(world.store, "write", full)
         world.host.declare_all(declared("a", "b", "c", policy=NEW))
-        with pytest.raises(DamagedError):
+        with pytest.raises(DamagedDirectoryError):
             world.host.declare_all(declared("a", "b", "d"))
     assert policies(world) == dict.fromkeys("abc", NEW)
     world.host.declare_all(declared("a", "b", "d"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.sidecar.protocol.errors import DamagedError, DiskFullError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError, DiskFullError
 from idlestate.sidecar.stores.heap_store import HeapStore
 from idlestate.sidecar.stores.rocksdb_store import RocksDBStore
 from idlestate.sidecar.stores.store import Store
@@ -78,7 +78,7 @@ def test_a_damaged_rocksdb_file_is_refused(tmp_path: Path) -> None:
         data = bytearray(blob.read_bytes())
         data[len(data) // 2] ^= 0xFF
         blob.write_bytes(data)
-    with pytest.raises(DamagedError, match=r"check the disk|bring the folder back"):
+    with pytest.raises(DamagedDirectoryError, match=r"check the disk|bring the folder back"):
         contents(RocksDBStore(tmp_path))
 
 
@@ -179,9 +179,9 @@ def test_an_fsync_that_fails_stops_writes_until_the_store_is_opened_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", fail)
-        with pytest.raises(DamagedError, match="restart the sidecar"):
+        with pytest.raises(DamagedDirectoryError, match="restart the sidecar"):
             store.write({"a": b"2"})
-    with pytest.raises(DamagedError, match="restart the sidecar"):
+    with pytest.raises(DamagedDirectoryError, match="restart the sidecar"):
         store.write({"a": b"3"})
     assert store.get("a") == b"1"
     store.close()

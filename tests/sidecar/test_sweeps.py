@@ -10,7 +10,7 @@ from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.sidecar.core.operator_record import NO_BATCH
 from idlestate.sidecar.core.sweeper import Pace, Sweeper
 from idlestate.sidecar.protocol.declaration import Declaration
-from idlestate.sidecar.protocol.errors import DamagedError, DoesNotFitError
+from idlestate.sidecar.protocol.errors import DamagedDirectoryError, DoesNotFitError
 from idlestate.sidecar.protocol.rows_by_range import split_rows
 from tests.reference import Rule
 from tests.sidecar.sidecar_world import (
@@ -163,7 +163,7 @@ def test_a_look_that_is_begun_anew_says_of_which_batch_it_tells(world: World) ->
     def merged_away(*_: Any) -> Any:
         executor.look_up = look_up  # type: ignore[method-assign]
         world.settle(planned)
-        raise DamagedError("its runs are gone")
+        raise DamagedDirectoryError("its runs are gone")
 
     executor.look_up = merged_away  # type: ignore[method-assign]
     lives, batch_id = world.operator.look_up(rows_of([("a", 0)]), world.clock.now_ms())

@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from idlestate.sidecar.protocol.errors import AwayError, BusyError, DamagedError, DoesNotFitError
+from idlestate.sidecar.protocol.errors import (
+    AwayError,
+    BusyError,
+    DamagedDirectoryError,
+    DoesNotFitError,
+)
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.workers.worker_settings import WorkerSettings
 from idlestate.sidecar.workers.worker_supervisor import Worker
@@ -74,7 +79,7 @@ def test_what_keeps_it_from_giving_room_back_is_logged_once_while_it_is_the_same
     _, connection = worker._link
     worker.remove(["s/a"])
     for error in (*["disk full"] * 3, "disk gone", None, "disk full"):
-        connection.error = DamagedError(error) if error else None
+        connection.error = DamagedDirectoryError(error) if error else None
         worker.tidy()
         worker.remove(["s/a"])
     told = [record.getMessage().rpartition(": ")[2] for record in caplog.records]

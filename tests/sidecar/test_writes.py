@@ -10,7 +10,7 @@ from idlestate.sidecar.core import data_calls
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.micro_batches import Batches
 from idlestate.sidecar.core.one_way_writes import DirectWrites
-from idlestate.sidecar.protocol.errors import BusyError, DamagedError, DoesNotFitError
+from idlestate.sidecar.protocol.errors import BusyError, DamagedDirectoryError, DoesNotFitError
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.server.status import sidecar_page
 from idlestate.timers.steady_clock import SteadyClock
@@ -92,11 +92,11 @@ def test_rule_5_what_waits_at_a_border_keeps_no_sidecar_from_starting_on_a_full_
     apply = DirectWrites._apply
 
     def full(*_: Any) -> None:
-        raise DamagedError("the disk is full")
+        raise DamagedDirectoryError("the disk is full")
 
     monkeypatch.setattr(DirectWrites, "_apply", full)
     world.commits.add(0)
-    with pytest.raises(DamagedError):
+    with pytest.raises(DamagedDirectoryError):
         world.operator.batches.settle()
     world.crash()
     assert [row["key"] for row in world.lives()] == [("a",)]
