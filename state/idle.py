@@ -6,13 +6,13 @@ rule with an example. The cleanup time is value state, and the timer is an ordin
 are in every snapshot.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import armed_cleanup_at, is_due, needs_rearm
 from idlestate.state.value_state import ValueState
 from idlestate.timers.timer import time_from
+from idlestate.timers.timer_service import TimerService
 
 
 class IdleRetention:
@@ -22,25 +22,22 @@ class IdleRetention:
         self,
         policy: Policy,
         cleanup_time: ValueState,
-        register: Callable[[Any, int], None],
-        delete: Callable[[Any, int], None],
+        timers: TimerService,
         *,
         namespace: Any = None,
     ) -> None:
         """The rule with its parts.
 
         Args:
-            policy: the windows; the rule is off iff the policy's idle rule is off.
+            policy: the windows and the time domain; the rule is off iff the policy's idle rule is
+                off.
             cleanup_time: value state of 64-bit integers.
-            register: the function of a timer service that registers a timer in the policy's time
-                domain.
-            delete: its function that deletes a timer of this domain.
+            timers: keep the timers of cleanups, beside other timers.
             namespace: of the timers.
         """
         self._policy = policy
         self._cleanup_time = cleanup_time
-        self._register = register
-        self._delete = delete
+        self._timers = timers
         self._namespace = namespace
 
     @property
@@ -57,14 +54,14 @@ class IdleRetention:
         if before is not None and not needs_rearm(t_ms, before, self._policy.idle_min_ms):
             return before
         cleanup_at_ms = int(armed_cleanup_at(t_ms, self._policy.idle_max_ms))
-        self._register(self._namespace, cleanup_at_ms)
+        self._timers.register(self._policy.time, self._namespace, cleanup_at_ms)
         if before is not None:
-            self._delete(self._namespace, before)
+            self._timers.delete(self._policy.time, self._namespace, before)
         self._cleanup_time.update(cleanup_at_ms)
         return cleanup_at_ms
 
     def is_cleanup_due(self, t_ms: int) -> bool:
-        """Whether a timer of this domain that fires at t is the current key's cleanup.
+        """Whether a timer of the policy's time domain that fires at t is the current key's cleanup.
 
         Timers for other purposes have other times, and clean nothing.
         """
@@ -84,5 +81,5 @@ class IdleRetention:
         """Remove the current key's cleanup time and its timer."""
         cleanup_at_ms: int | None = self._cleanup_time.value()
         if cleanup_at_ms is not None:
-            self._delete(self._namespace, cleanup_at_ms)
+            self._timers.delete(self._policy.time, self._namespace, cleanup_at_ms)
             self._cleanup_time.clear()

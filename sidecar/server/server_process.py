@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from ssl import SSLContext
 from types import FrameType
 
 from idlestate.backends.files.folder import Folder
@@ -15,7 +14,6 @@ from idlestate.backends.runs.memory_allocator import keep_memory, keep_objects
 from idlestate.config.loading import Config, load_config
 from idlestate.config.problems import ConfigError
 from idlestate.config.saved_file import SavedFile
-from idlestate.config.sidecar_rules import is_local
 from idlestate.config.sidecar_settings import Sidecar
 from idlestate.metrics.history import HistoryFile
 from idlestate.metrics.operator_forecasts import Outlooks
@@ -28,10 +26,11 @@ from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.core.shard_placement import ShardPlacement
 from idlestate.sidecar.core.state_folder import StateFolder
 from idlestate.sidecar.core.thread_switching import take_short_turns
-from idlestate.sidecar.protocol.access_control import TokenFile, knows_clients, refusal_of
+from idlestate.sidecar.protocol.access_control import TokenFile, knows_clients
 from idlestate.sidecar.protocol.data_plane import DataPlane
 from idlestate.sidecar.protocol.errors import DamagedDirectoryError, DoesNotFitError, SidecarError
 from idlestate.sidecar.server.commit_logs import reached_ms
+from idlestate.sidecar.server.control_listener import open_control, url_of
 from idlestate.sidecar.server.control_plane import ControlPlane
 from idlestate.sidecar.server.control_plane_tls import http_tls
 from idlestate.sidecar.server.declared_operators import declare_all
@@ -48,7 +47,6 @@ from idlestate.sidecar.workers.worker_placement import WorkerPlacement
 from idlestate.sidecar.workers.worker_supervisor import Workers
 from idlestate.timers.clock import SystemClock
 from idlestate.timers.steady_clock import SteadyClock
-from idlestate.web.http_server import HttpServer, Service
 
 _DRAIN_S, _END_S = 20.0, 5.0
 _POLL_S = 1.0
@@ -89,8 +87,8 @@ class Process:
         Raises:
             DirectoryTakenError: another sidecar uses the directory.
             AccessError, ListenError: an address, token or certificate cannot be used.
-            DamagedDirectoryError: the state cannot be read; or a write failed and the disk accepts writes
-                again: only a new process can find out which state is on disk.
+            DamagedDirectoryError: the state cannot be read; or a write failed and the disk accepts
+                writes again: only a new process can find out which state is on disk.
             DoesNotFitError: an operator of the file is not the one that is stored.
         """
         settings = self._settings
@@ -104,8 +102,7 @@ class Process:
             folder = StateFolder(directory, settings.backend, sync=settings.sync)
             stack.callback(folder.store.close)
             self._store = folder.store
-            place = settings.data or f"unix:{directory / 'data.sock'}"
-            placement = self._placement(directory, folder, place, stack)
+            placement = self._placement(directory, folder, stack)
             self._health = health = Health(folder.store, self._workers, settings.workers)
             host = Host(folder.store, self._clock, reached_ms, placement)
             if isinstance(placement, WorkerPlacement):
@@ -121,16 +118,17 @@ class Process:
             )
             plane = self._control_plane(host, directory, facts, calls, scheduler)
             token = TokenFile(Path(settings.token_file)) if settings.token_file else None
-            control = self._open_control(directory, plane, token, tls)
+            control = open_control(self._control(directory), plane, token, tls)
             stack.callback(control.stop)
-            data = DataPlane(place, calls.table, token, settings.tls)
+            data = DataPlane(self._data(directory), calls.table, token, settings.tls)
             stack.callback(data.stop)
             background.plan(scheduler)
             keep_objects()
             scheduler.start()
             stack.callback(scheduler.stop)
             health.is_serving = True
-            self._tell(f"data at {data.place}, control at {self._url(directory, control)}")
+            url = url_of(control, self._control(directory), tls)
+            self._tell(f"data at {data.place}, control at {url}")
             notify("READY=1")
             is_mended = self._follow(scheduler)
             health.is_serving = False
@@ -296,16 +294,16 @@ class Process:
                 "the previous value, or restart the sidecar"
             )
 
-    def _placement(
-        self, directory: Path, folder: StateFolder, place: str, stack: ExitStack
-    ) -> ShardPlacement:
+    def _placement(self, directory: Path, folder: StateFolder, stack: ExitStack) -> ShardPlacement:
         """The placement of the tables: here, or on workers, which this starts."""
         settings = self._settings
         if folder.spread(settings.workers):
             self._tell(f"the tables were moved: workers is {settings.workers} now")
         if settings.workers == 1:
             return LocalPlacement(folder.store, self._clock, settings.cache_mb << 20)
-        self._workers = workers = Workers(settings, directory, folder, place, self._tell)
+        self._workers = workers = Workers(
+            settings, directory, folder, self._data(directory), self._tell
+        )
         stack.callback(workers.stop)
         workers.start()
         placement = WorkerPlacement(
@@ -314,36 +312,11 @@ class Process:
         stack.callback(placement.close)
         return placement
 
+    def _data(self, directory: Path) -> str:
+        return self._settings.data or f"unix:{directory / 'data.sock'}"
+
     def _control(self, directory: Path) -> str:
         return self._settings.control or f"unix:{directory / 'control.sock'}"
-
-    def _url(self, directory: Path, control: HttpServer) -> str:
-        """The address of the control plane."""
-        if self._control(directory).startswith("unix:"):
-            return f"unix:{control.host}"
-        host = f"[{control.host}]" if ":" in control.host else control.host
-        return f"http{'s' if self._settings.tls else ''}://{host}:{control.port}"
-
-    def _open_control(
-        self, directory: Path, plane: ControlPlane, token: TokenFile | None, tls: SSLContext | None
-    ) -> HttpServer:
-        place = self._control(directory)
-        local = is_local(place)
-        service = Service(
-            "control",
-            plane.answer,
-            admit=lambda headers: refusal_of(headers, token, local),
-            allow=plane.allow,
-            takes_posts=True,
-            most_body_bytes=plane.most_body_bytes,
-        )
-        port = _port_of(place)
-        where = place.removeprefix("unix:") if port is None else place.rpartition(":")[0]
-        return HttpServer(service, port, where.strip("[]"), tls=tls)
-
-
-def _port_of(place: str) -> int | None:
-    return None if place.startswith("unix:") else int(place.rpartition(":")[2])
 
 
 def _settle_in() -> None:

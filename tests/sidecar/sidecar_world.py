@@ -119,8 +119,6 @@ class World:
         self.reference = Reference(rule, TEXTS)
         self.begin()
 
-    # ---- the sidecar's process
-
     def open(self) -> None:
         self.store = STORES[self.kind](self.folder)
         self.workers: list[NearWorker] = []

@@ -51,15 +51,8 @@ class Kept:
 
     def use(self, policy):
         policy = replace(policy, time=self.domain)
-        event = self.domain is TimeDomain.EVENT
-        timers = self.timers
-        self.one = IdleRetention(
-            policy,
-            self.due,
-            timers.register_event_time_timer if event else timers.register_processing_time_timer,
-            timers.delete_event_time_timer if event else timers.delete_processing_time_timer,
-        )
-        self.many = IdleBatches(policy, self.due, timers)
+        self.one = IdleRetention(policy, self.due, self.timers)
+        self.many = IdleBatches(policy, self.due, self.timers)
 
     def on_timer(self, timer):
         if self.one.is_cleanup_due(timer.timestamp_ms):

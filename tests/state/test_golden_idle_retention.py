@@ -28,28 +28,21 @@ class Replay:
         self.count = self.backend.get_state(ValueStateDescriptor(name="count", value_type=long))
         self.service = self.backend.timer_service("timers", self.fire, self.fire)
         self.calls, self.fired = [], []
-        policy = Policy(idle_min_ms=trace["min_ms"], idle_max_ms=trace["max_ms"], min_gap_ms=0)
-        self.idle = IdleRetention(policy, self.due, self.register, self.delete)
+        spans = {"idle_min_ms": trace["min_ms"], "idle_max_ms": trace["max_ms"], "min_gap_ms": 0}
+        self.idle = IdleRetention(Policy(time=domain, **spans), self.due, self)
         self.trigger = None
         if trace["class"] == "StateCleaningCountTrigger":
             self.trigger = CountTrigger(self.idle, self.count, trace["max_count"])
 
-    def register(self, namespace, ts):
+    def register(self, domain, namespace, ts):
+        """Notes what the rule registers; as `TimerService.register`."""
         self.calls.append(["register", ts])
-        self.wait(namespace, ts)
+        self.service.register(domain, namespace, ts)
 
-    def wait(self, namespace, ts):
-        if self.domain is TimeDomain.EVENT:
-            self.service.register_event_time_timer(namespace, ts)
-        else:
-            self.service.register_processing_time_timer(namespace, ts)
-
-    def delete(self, namespace, ts):
+    def delete(self, domain, namespace, ts):
+        """Notes what the rule deletes; as `TimerService.delete`."""
         self.calls.append(["delete", ts])
-        if self.domain is TimeDomain.EVENT:
-            self.service.delete_event_time_timer(namespace, ts)
-        else:
-            self.service.delete_processing_time_timer(namespace, ts)
+        self.service.delete(domain, namespace, ts)
 
     def fire(self, timer):
         if self.trigger is not None:
@@ -89,7 +82,7 @@ class Replay:
                 if "count" in step:
                     assert self.count.value() == step["count"]
             case "foreign_proc_timer":
-                self.wait(None, step["ts"])
+                self.service.register(self.domain, None, step["ts"])
             case "event_timer":
                 cleaned = self.cleans(step["ts"], is_own_domain=False)
                 assert cleaned == step["fired"][0]["cleaned"]
@@ -117,7 +110,8 @@ class Replay:
 def test_a_count_trigger_that_never_fires_is_refused(least):
     with open_backend("heap") as backend:
         count = backend.get_state(ValueStateDescriptor(name="count", value_type=pa.int64()))
-        idle = IdleRetention(Policy(), count, lambda space, at_ms: None, lambda space, at_ms: None)
+        timers = backend.timer_service("timers", lambda timer: None, lambda timer: None)
+        idle = IdleRetention(Policy(), count, timers)
         with pytest.raises(ValueError, match="must be 1 or more"):
             CountTrigger(idle, count, least)
 

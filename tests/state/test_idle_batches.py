@@ -116,12 +116,7 @@ def one_by_one(steps, sweeps):
                 idle.forget()
 
         timers = backend.timer_service("idle", lambda timer: None, on_timer)
-        idle = IdleRetention(
-            POLICY,
-            cleanup_state(backend),
-            timers.register_event_time_timer,
-            timers.delete_event_time_timer,
-        )
+        idle = IdleRetention(POLICY, cleanup_state(backend), timers)
         for batch, at in zip(steps, sweeps, strict=True):
             for key, t_ms in batch:
                 backend.set_current_key(key)

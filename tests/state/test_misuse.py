@@ -117,7 +117,7 @@ def test_wrong_arguments_of_a_backend_are_refused(opened, tmp_path):
         state = backend.get_state(descriptor_of("value", None))
         timers = backend.timer_service("t", lambda timer: None, lambda timer: None)
         backend.set_current_key("a")
-        idle = IdleRetention(Policy(), state, lambda space, at_ms: None, lambda space, at_ms: None)
+        idle = IdleRetention(Policy(), state, timers)
         for call in (
             lambda: backend.get_state("state"),
             lambda: backend.size(None),
