@@ -16,11 +16,9 @@ from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.files.spark_logs import committed_batch
 from idlestate.backends.shards.next_record import open_table
-from idlestate.backends.shards.run_place import read_table
-from idlestate.backends.shards.shard_record import OPEN, ShardRecord
+from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.state_rows import rows_in_state
-from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.checkpoint.state_store_shards import read_shards
 from idlestate.pipeline.read_sidecar_state import lives_in_sidecar
@@ -81,15 +79,9 @@ def read_state(
                 state = ShardRecord.decode(value)
                 try:
                     files = RunFiles(runs_of(Folder(checkpoint), uid, layout), state.shard)
-                    for lives in rows_in_state(_table(spec, state, files), policies):
+                    for lives in rows_in_state(open_table(spec, state, files), policies):
                         yield from lives.to_batches(max_chunksize=65_536)
                 except IdlestateError as error:
                     raise marked(error) from error
 
     return values.mapInArrow(run, spark_schema(schema))
-
-
-def _table(spec: TableSpec, state: ShardRecord, files: RunFiles) -> ShardTable:
-    if spec.is_of_sides:
-        return open_table(spec, state, files)
-    return ShardTable(spec, read_table(files, OPEN, state.current, spec.schema))

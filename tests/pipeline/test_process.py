@@ -22,6 +22,7 @@ from idlestate import (
     run_to_end,
 )
 from idlestate.errors import RefusedError
+from idlestate.functions.large_states import ROW_BYTES
 from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from idlestate.state import (
     ListStateDescriptor,
@@ -89,6 +90,15 @@ class Fast(BatchedProcessFunction):
     def rows(self, what: Any, ctx: Any) -> Any:
         at_ms = ctx.timestamps_ms * 1000 + ctx.state(self.count).value()
         return {"user": ctx.keys, "what": what, "at_ms": at_ms}
+
+
+class Keeping(KeyedProcessFunction):
+    """Keeps the pages of each user."""
+
+    pages = ListStateDescriptor(name="pages", value_type=pa.string())
+
+    def process_element(self, row: Any, ctx: Any) -> None:
+        ctx.state(self.pages).add(row.page)
 
 
 class Forgiving(Alert):
@@ -314,3 +324,12 @@ def test_states_change_as_definitions_do(spark: SparkSession, tmp_path: Path) ->
     states = read_state(spark, str(checkpoint)).toArrow()
     assert states.schema.field("count").type == pa.int64()
     assert "yes" in states.column("seen").to_pylist()
+
+
+def test_lists_that_outgrew_their_row_are_read_back(spark: SparkSession, tmp_path: Path) -> None:
+    feed, checkpoint = Feed(tmp_path / "input", SCHEMA), tmp_path / "checkpoint"
+    pages = [f"{at}".zfill(400) for at in range(2 * ROW_BYTES // 400)]
+    feed.add([{"user": "u", "at": BEGIN, "page": page, "unused": "-"} for page in pages])
+    run(processed(feed.stream(spark), Keeping()), checkpoint)
+    (state,) = read_state(spark, str(checkpoint)).toArrow().to_pylist()
+    assert sorted(state["pages"]) == pages
