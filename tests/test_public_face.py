@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
@@ -67,6 +68,24 @@ def test_type_checkers_and_python_see_the_same_names(face: str) -> None:
     assert sorted(seen) == module.__all__
     for name, home in seen.items():
         assert getattr(module, name) is getattr(import_module(home), name), name
+
+
+def test_the_types_of_all_public_names_are_checked() -> None:
+    """By mypy, which `make test` runs on that file: the short form of the tests of the wheel."""
+    (names,) = (
+        node.value
+        for node in ast.parse((ROOT / "tests/public_types.py").read_text()).body
+        if isinstance(node, ast.AnnAssign)
+    )
+    public = {
+        f"{face}.{name}"
+        for face in FACES
+        for name in getattr(import_module(face), "__all__", [each.__name__ for each in KINDS])
+    }
+    assert isinstance(names, ast.List)
+    assert {ast.unparse(each) for each in names.elts} == public
+    checked = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["modules"]
+    assert "tests.public_types" in checked
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

@@ -77,6 +77,7 @@ def test_the_check_of_a_job_runs_on_the_wheel(folder: Path) -> None:
     python = str(folder / "v" / "bin" / "python")
     place = run(python, "-c", "import idlestate; print(idlestate.__file__)", cwd=folder)
     assert Path(place.strip()).is_relative_to(folder)
+    assert Path(place.strip()).with_name("py.typed").exists()  # without it, checkers see no types
     said = run(python, "-c", "import sample_job; sample_job.check()", cwd=folder)
     assert "set_current_key" in said
 

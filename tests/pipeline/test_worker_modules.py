@@ -4,8 +4,23 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyspark.serializers import CloudPickleSerializer
+
+from idlestate.backends.files.folder import Folder
+from idlestate.backends.files.spark_logs import BatchTimes
+from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.pipeline.changelog_unpacker import unpacker
+from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
+from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
+from idlestate.pipeline.pack import packer
+from idlestate.pipeline.stateful_processor import ShardProcessor
+from idlestate.pipeline.task_batch import TaskBatch
+from idlestate.retention.policy import Policy
 
 NOT_IN_TASKS = (
     *("idlestate.sidecar", "idlestate.web", "idlestate.state", "idlestate.service"),
@@ -98,16 +113,96 @@ def among(names: tuple[str, ...], loaded: list[str]) -> set[str]:
     return {name for name in loaded if f"{name}.".startswith(tuple(f"{no}." for no in names))}
 
 
-def test_the_steps_of_tasks_need_nothing_of_the_driver() -> None:
-    program = (
-        "import importlib, sys\n"
-        f"for name in {sorted(IN_TASKS)}: importlib.import_module(name)\n"
-        "print(*sys.modules)"
-    )
+SPEC = OperatorSpec(
+    uid="clicks",
+    table=TableSpec((("user", pa.string()),), aggregation({"n": "count"}, {"user": pa.string()})),
+    policy=Policy(ttl="1s"),
+    inputs=(("user", pa.string()),),
+    read_when=None,
+    delay_ms=0,
+    max_ahead_ms=0,
+    rejects=False,
+    has_time=True,
+    shards=1,
+    runs=None,
+    token="token",
+)
+TIMES = BatchTimes(0, -1, 0)
+
+UNPICKLED = """
+import sys
+from pathlib import Path
+from pyspark.serializers import CloudPickleSerializer
+
+class Value:  # as Spark has it: a state, and the timers of its operator
+    stored = None
+    def get(self):
+        return self.stored
+    def update(self, value):
+        self.stored = value
+    def getValueState(self, name, schema):
+        return self
+    def registerTimer(self, at_ms):
+        pass
+
+given = CloudPickleSerializer().loads(Path("given").read_bytes())
+"""
+ASKED = """
+given.init(Value())
+print(*sys.modules)
+"""
+WORKED = """
+import pyarrow as pa
+from pyspark.sql import Row
+
+pack, step, batch, unpack = given
+rows = pa.RecordBatch.from_pydict({HASH: [1, 1], TIME: [0, 0], "user": ["a", "a"]})
+(cells,) = pack(iter([rows]))
+step.init(Value())
+step._step._batch = batch
+reported = list(step.handleInputRows((0,), iter([Row(**each) for each in cells.to_pylist()]), None))
+found = pa.RecordBatch.from_pydict(
+    {name: pa.array([row[name] for row in reported], kind)
+     for name, kind in (("cell", pa.binary()), ("rejected", pa.string()))}
+)
+(changes,) = unpack(iter([found]))
+assert changes.column("n").to_pylist() == [2], changes
+print(*sys.modules)
+"""
+
+
+def loaded_by(program: str, given: object, folder: Path) -> list[str]:
+    """The modules in a process that unpickles what the driver ships, and runs this with it."""
+    (folder / "given").write_bytes(CloudPickleSerializer().dumps(given))
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", UNPICKLED + program],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert not among(NOT_IN_TASKS, done.stdout.split())
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_steps_of_tasks_load_no_network_no_sidecar_no_configuration(tmp_path: Path) -> None:
+    """The short form of the test on Spark: what is pickled packs, steps and unpacks a batch."""
+    runs, in_force = Folder(str(tmp_path / "runs")), PolicyVersion(1, 0, SPEC.policy)
+    batch = TaskBatch(TIMES, SPEC.table, [0], in_force, 10, runs)
+    step = ShardProcessor(SPEC.uid, SPEC.work, SPEC.table.classes)
+    given = packer(SPEC, lambda: batch), step, batch, unpacker(SPEC)
+    program = f"HASH, TIME = {HASH!r}, {TIME!r}\n{WORKED}"
+    loaded = loaded_by(program, given, tmp_path)
+    assert set(loaded) >= IN_TASKS
+    assert not among(NOT_IN_TASKS, loaded)
+
+
+def test_the_state_variables_are_told_without_loading_the_step(tmp_path: Path) -> None:
+    """The short form of the test on Spark."""
+    step = ShardProcessor(SPEC.uid, SPEC.work, SPEC.table.classes)
+    loaded = loaded_by(ASKED, step, tmp_path)
+    assert "idlestate.pipeline.stateful_processor" in loaded
+    assert not among(NOT_ON_DRIVER, loaded)
 
 
 @pytest.mark.long
