@@ -11,16 +11,16 @@ import pytest
 from pyspark.serializers import CloudPickleSerializer
 
 from idlestate.backends.files.folder import Folder
-from idlestate.backends.files.spark_logs import BatchTimes
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.pipeline.changelog_unpacker import unpacker
-from idlestate.pipeline.checkpoint.policy_journal import PolicyVersion
 from idlestate.pipeline.operator_spec import HASH, TIME, OperatorSpec
 from idlestate.pipeline.pack import packer
 from idlestate.pipeline.stateful_processor import ShardProcessor
 from idlestate.pipeline.task_batch import TaskBatch
 from idlestate.retention.policy import Policy
+from idlestate.retention.policy_version import PolicyVersion
 
 NOT_IN_TASKS = (
     *("idlestate.sidecar", "idlestate.web", "idlestate.state", "idlestate.service"),
