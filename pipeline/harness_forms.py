@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from idlestate.functions.bound_function import BoundFunction
 from idlestate.pipeline.operator_spec import OperatorSpec
-from idlestate.pipeline.retain_harness import Given, OperatorHarness
+from idlestate.pipeline.retain_harness import Events, OperatorHarness
 
 
-class HarnessOfForms(OperatorHarness[Given]):
+class HarnessOfForms(OperatorHarness[Events]):
     """One operator that calls a function, fed batch by batch."""
 
     @property

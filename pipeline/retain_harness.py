@@ -46,7 +46,7 @@ from idlestate.timers.clock import FakeClock
 HARNESS = "harness"
 Rows: TypeAlias = Sequence[Mapping[str, Any]] | pa.Table
 """Rows of one input, as dicts or as an Arrow table."""
-Given = TypeVar("Given")
+Events = TypeVar("Events")
 """What a batch is given as: rows of one input, or of two."""
 
 
@@ -87,7 +87,7 @@ def _dicts(rows: Any) -> list[Mapping[str, Any]]:
     return found
 
 
-class OperatorHarness(Generic[Given]):
+class OperatorHarness(Generic[Events]):
     """One operator of some kind, fed batch by batch."""
 
     def __init__(
@@ -132,7 +132,7 @@ class OperatorHarness(Generic[Given]):
     def _spec(self) -> OperatorSpec:
         return self._inputs[0].spec
 
-    def batch(self, rows: Given) -> list[dict[str, Any]]:
+    def batch(self, rows: Events) -> list[dict[str, Any]]:
         """Process a batch; return its output rows, and with `rejects` its reject rows.
 
         In event time, a batch without rows closes what is due, like Spark's batch without data
@@ -147,7 +147,7 @@ class OperatorHarness(Generic[Given]):
         """
         return self._take(self._tables(rows))
 
-    def _tables(self, rows: Given) -> list[pa.Table]:
+    def _tables(self, rows: Events) -> list[pa.Table]:
         """The rows of each input."""
         return [self._inputs[0].table(rows)]
 
