@@ -30,9 +30,6 @@ class EmitsRows(KindDefaults, ABC):
     `idlestate.backends.shards.operator_kind.OperatorKind`.
     """
 
-    orders_steps = True
-    """Whether the order columns order the records of one time; else they are one step."""
-
     @property
     @abstractmethod
     def emitted(self) -> KeyColumns:

@@ -61,6 +61,10 @@ class OperatorKind(Protocol):
         """
 
     @property
+    def orders_steps(self) -> bool:
+        """Whether the order columns order the records of one time; else they are one step."""
+
+    @property
     def carried(self) -> tuple[Column, ...]:
         """The columns of a step, from where it is packed to its shard."""
 
@@ -115,6 +119,8 @@ class OperatorKind(Protocol):
 class KindDefaults:
     """What a kind says of some members of `OperatorKind` unless it differs from most."""
 
+    orders_steps = True
+    """See `OperatorKind`."""
     output: pa.Schema | None = None
     """See `OperatorKind`."""
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 from idlestate.backends.runs.sweeps import timed
 from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
 from idlestate.backends.shards.aggregates import Aggregate
-from idlestate.backends.shards.emitted_rows import EmitsRows
 from idlestate.backends.shards.operator_kind import LifeKind, OperatorKind
 from idlestate.backends.shards.own_accumulator import Classes, OwnAccumulator
 from idlestate.backends.shards.shard_record import HELD, LIVES, OPEN, RIGHT
@@ -93,9 +92,7 @@ class TableSpec:
     @property
     def step_order(self) -> tuple[tuple[str, pa.DataType], ...]:
         """The order columns of steps; the records of a window are one step, in whatever order."""
-        if isinstance(self.kind, EmitsRows) and not self.kind.orders_steps:
-            return ()
-        return self.order if self.fixed_window is None else ()
+        return self.order if self.kind.orders_steps and self.fixed_window is None else ()
 
     @property
     def ends_by_batches(self) -> bool:
