@@ -49,8 +49,8 @@ class _FrameRows:
 class BoundedOver(Over):
     """See `idlestate.backends.shards.operator_kind.OperatorKind`.
 
-    A column of a life is named by the record's column and its type, since several aggregates may
-    read it.
+    A column that is kept, in a life or of a waiting record, is named by the record's column and its
+    type: several aggregates may read it, and later ones may read it as another type.
     """
 
     @cached_property
@@ -58,8 +58,8 @@ class BoundedOver(Over):
         """See `OperatorKind`: the time, the record's columns, and others that aggregates read."""
         own = (Column(f"a{each.id}", pa.nulls(1, each.result_type)) for each in self.columns)
         others = (
-            Column(f"i_{name}", pa.nulls(1, self.inputs[name]), may_return=True)
-            for name in self._others
+            Column(f"i_{name}:{kind}", pa.nulls(1, kind), may_return=True)
+            for name, kind in ((each, self.inputs[each]) for each in self._others)
         )
         return (Column("t", np.zeros(1, dtype=np.int64)), *own, *others)
 

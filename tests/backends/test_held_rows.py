@@ -9,12 +9,16 @@ from idlestate.backends.runs.run_codec import encode_run
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.shards import packet_codec
 from idlestate.backends.shards.aggregation import aggregation
+from idlestate.backends.shards.bounded_over import over_kind
+from idlestate.backends.shards.definition import Definition
+from idlestate.backends.shards.definition_change import compare_definitions
+from idlestate.backends.shards.frames import Frame, FrameUnit
 from idlestate.backends.shards.held_rows import release
 from idlestate.backends.shards.packet_codec import KeptPacketError
 from idlestate.backends.shards.shard_record import HELD
 from idlestate.backends.shards.steps_by_key import Steps
 from idlestate.backends.shards.table_spec import TableSpec
-from idlestate.retention.policy import Policy
+from idlestate.retention.policy import Policy, TimeDomain
 
 TYPES = {"v": pa.int64(), "w": pa.int64()}
 KEYS = (("k", pa.string()),)
@@ -62,6 +66,29 @@ def test_rows_that_wait_keep_their_values_when_an_aggregate_is_removed() -> None
     ids = [column.id for column in before.kind.carried]
     expected = [rows.carried[ids.index(column.id)] for column in after.kind.carried]
     assert [pa.array(each) for each in released.carried] == [pa.array(each) for each in expected]
+
+
+def test_rows_that_wait_have_nothing_for_an_aggregate_that_reads_another_type() -> None:
+    """Of a frame, of which the record's own columns travel beside those that aggregates read."""
+    frame = Frame(FrameUnit.ROWS, 3)
+
+    def defined(kind: pa.DataType, **aggregates: str) -> Definition:
+        over = over_kind({"n": "count"} | aggregates, ["v"], TYPES | {"w": kind}, (), frame)
+        return Definition.of(TableSpec(KEYS, over, in_order=True), TimeDomain.EVENT)
+
+    before = defined(pa.string(), last="max(w)")
+    after = compare_definitions(before, defined(pa.int64(), peak="max(w)")).definition
+    was, now = before.spec(), after.spec()
+    columns = {"v": pa.array([1, 2]), "w": pa.array(["x", "y"])}
+    keys, times = [pa.array(["a", "b"])], np.array([10, 20])
+    rows = Steps.from_records(was, keys, times, columns)
+    _, following = release(nothing_held(was), was, rows, 5, 0, MergePolicy())
+    held = following.in_memory().with_schema(now.tables[HELD])
+    released, _ = release(held, now, Steps.empty(now), 30, 1, MergePolicy())
+    named = dict(zip([each.id for each in now.carried], released.carried, strict=True))
+    found = {name: pa.array(field).to_pylist() for name, field in named.items()}
+    assert found.pop("t") == [10, 20]
+    assert sorted(found.values(), key=str) == [[1, 2], [None, None]]
 
 
 @pytest.mark.parametrize(
