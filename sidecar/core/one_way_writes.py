@@ -15,13 +15,13 @@ from functools import partial
 from idlestate.sidecar.core.operator_contents import OperatorContents
 from idlestate.sidecar.core.quarantined_writes import QuarantinedWrites
 from idlestate.sidecar.core.shard_executor import Edit, SentRows, StepParameters
+from idlestate.sidecar.core.stored_message import stored_message
 from idlestate.sidecar.core.table_edits import KINDS
 from idlestate.sidecar.core.waiting_writes import keep_waiting
 from idlestate.sidecar.core.writer_sessions import Writer, Writers
 from idlestate.sidecar.protocol.declaration import check_name
 from idlestate.sidecar.protocol.errors import DoesNotFitError
 from idlestate.sidecar.protocol.input_rows import of_today
-from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.stores.store import Changes
 
 
@@ -142,7 +142,7 @@ class DirectWrites:
         for key in sorted(self._state.waiting):
             value = self._state.store.get(key)
             assert value is not None
-            message = Message.decode(value)
+            message = stored_message(key, value)
             header = message.header
             try:
                 kind, declaration = header["kind"], self._state.record.declaration

@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass
 
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.sidecar.core.expired_log import Staged
+from idlestate.sidecar.core.stored_message import stored_message
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.stores.store import Store
 
@@ -59,7 +60,7 @@ class PreparedSets:
         self._uid = uid
         self.sets: dict[SetId, PreparedSet] = {}
         for key, value in store.scan(f"p/{uid}/"):
-            message = Message.decode(value)
+            message = stored_message(key, value)
             header = message.header
             _, _, number, partition = key.split("/")
             run_id, execution_id = header["set"]

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from idlestate.sidecar.core.operator_contents import OperatorContents
+from idlestate.sidecar.core.stored_message import stored_message
 from idlestate.sidecar.protocol.message import Message
 from idlestate.sidecar.stores.store import Store
 
@@ -46,7 +47,7 @@ class QuarantinedWrites:
         for key, value in self._store.scan(f"a/{self._uid}/"):
             number = int(key.rpartition("/")[2])
             if number >= since:
-                message = Message.decode(value)
+                message = stored_message(key, value)
                 yield message.header | {"number": number}, message.parts[0]
 
     def _count(self, header: dict[str, Any]) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from idlestate.sidecar.core.prepared_sets import PreparedSets
+from idlestate.sidecar.core.quarantined_writes import QuarantinedWrites
 from idlestate.sidecar.protocol.errors import DamagedDirectoryError
 from idlestate.sidecar.stores.heap_store import HeapStore
 from idlestate.sidecar.stores.rocksdb_store import RocksDBStore
@@ -52,6 +54,21 @@ def test_nothing_behind_damage_is_dropped_without_a_word(
     store = STORES[kind](tmp_path)
     assert len(dict(store.scan(""))) == 30
     store.close()
+
+
+@pytest.mark.parametrize("key", ["p/clicks/0000000001/00000", "a/clicks/1"])
+def test_a_stored_message_that_cannot_be_read_is_named(tmp_path: Path, key: str) -> None:
+    store = HeapStore(tmp_path)
+    store.write({key: b"no message"})
+    with pytest.raises(DamagedDirectoryError, match=f"^{key}: .*from a backup$"):
+        read_all(store)
+    store.close()
+
+
+def read_all(store: HeapStore) -> None:
+    """Reads what an operator keeps as messages."""
+    PreparedSets(store, "clicks")
+    QuarantinedWrites(store, "clicks")
 
 
 def written(folder: Path) -> tuple[bytes, list[int]]:
