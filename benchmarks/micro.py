@@ -96,7 +96,7 @@ class Player:
         clocked = replace(times, time_ms=times.batch_id * 1000)
         advanced = advance(
             *(self._spec.table, state, files, packets, {}, clocked, self._in_force),
-            self._spec.work,
+            self._spec.operator_step,
         )
         return files.remove_unwanted(advanced.record, times.batch_id + 2, 1, orphans=False)
 

@@ -189,7 +189,7 @@ def test_steps_of_tasks_load_no_network_no_sidecar_no_configuration(tmp_path: Pa
     """The short form of the test on Spark: what is pickled packs, steps and unpacks a batch."""
     runs, in_force = Folder(str(tmp_path / "runs")), PolicyVersion(1, 0, SPEC.policy)
     batch = TaskBatch(TIMES, SPEC.table, [0], in_force, 10, runs)
-    step = ShardProcessor(SPEC.uid, SPEC.work, SPEC.table.classes)
+    step = ShardProcessor(SPEC.uid, SPEC.operator_step, SPEC.table.classes)
     given = packer(SPEC, lambda: batch), step, batch, unpacker(SPEC)
     program = f"HASH, TIME = {HASH!r}, {TIME!r}\n{WORKED}"
     loaded = loaded_by(program, given, tmp_path)
@@ -199,7 +199,7 @@ def test_steps_of_tasks_load_no_network_no_sidecar_no_configuration(tmp_path: Pa
 
 def test_the_state_variables_are_told_without_loading_the_step(tmp_path: Path) -> None:
     """The short form of the test on Spark."""
-    step = ShardProcessor(SPEC.uid, SPEC.work, SPEC.table.classes)
+    step = ShardProcessor(SPEC.uid, SPEC.operator_step, SPEC.table.classes)
     loaded = loaded_by(ASKED, step, tmp_path)
     assert "idlestate.pipeline.stateful_processor" in loaded
     assert not among(NOT_ON_DRIVER, loaded)
