@@ -1,1 +1,1 @@
-"""Shards: the record of a shard, the step that a batch makes it take, and kinds of operators."""
+"""Shards: the record of a shard, the step that applies a batch to it, and kinds of operators."""

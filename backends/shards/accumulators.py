@@ -1,4 +1,4 @@
-"""Which accumulator computes an aggregate, of columns of which types."""
+"""Selects the accumulator for an aggregate by function and column type."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,16 +37,16 @@ AnyAccumulator = (
 
 @dataclass(frozen=True, slots=True)
 class AggregateRequest:
-    """An aggregate that is asked for.
+    """A requested aggregate.
 
     Attributes:
-        name: of the result.
-        text: as written.
-        call: as parsed.
-        types: of the columns of the input.
+        name: the name of the result.
+        text: the aggregate as the user wrote it.
+        call: the parsed aggregate.
+        types: types of the input's columns.
         order: columns that order records of one event time.
-        classes: of users' accumulators.
-        blank: of a user's accumulator as it is stored; None for a new one.
+        classes: classes of users' accumulators.
+        blank: the stored blank row of a user's accumulator; None for a new one.
     """
 
     name: str
@@ -64,14 +64,14 @@ class AggregateRequest:
 
     @property
     def kind(self) -> pa.DataType:
-        """Its type."""
+        """The type of that column."""
         return self.types[self.column]
 
     def takes(self, what: str, fits: Callable[[pa.DataType], bool]) -> None:
-        """Refuse a column of a type that does not fit.
+        """Refuse a column whose type the function does not accept.
 
         Raises:
-            AggregateError: it does not.
+            AggregateError: the function does not accept the type.
         """
         if not fits(self.kind):
             raise AggregateError(
@@ -90,7 +90,7 @@ def accumulator_of(request: AggregateRequest) -> AnyAccumulator:
 
 
 def is_supported(kind: pa.DataType) -> bool:
-    """Whether columns that aggregates read, and states of users' accumulators, may be of a type."""
+    """Whether aggregates can read columns of a type, and users' accumulators can store it."""
     types = pa.types
     return bool(
         is_number(kind)
@@ -103,7 +103,7 @@ def is_supported(kind: pa.DataType) -> bool:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether it is an integer, float or decimal type."""
+    """Whether the type is an integer, float or decimal."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 

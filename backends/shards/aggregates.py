@@ -1,8 +1,8 @@
 """Aggregates: the accumulators behind what a user writes (`idlestate.config.sql.aggregate_text`).
 
 An accumulator is a fixed list of fields per key. Records are *lifted* to accumulators of one
-record, and accumulators are *reduced* per segment; a life's accumulator in the table is one more
-row in front of its segment, so that adding to state and adding up a batch are one operation.
+record, and accumulators are *reduced* per segment. A life's stored accumulator is an additional row
+in front of its segment, so adding to state and aggregating a batch are the same operation.
 """
 
 from collections.abc import Mapping
@@ -48,13 +48,15 @@ class Aggregate:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The fields of its accumulator; blank is what no record makes."""
+        """The fields of its accumulator; the blank value is the accumulator of no records."""
         nothing = {name: pa.nulls(1, kind) for name, kind in self.inputs}
         blank = self.lift(nothing, np.zeros(1, dtype=bool), np.zeros(1, dtype=np.int64))
         return tuple(Column(f"a{self.id}_{at}", field) for at, field in enumerate(blank))
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
-        """Accumulators of single records; reads lift to the one that changes nothing."""
+        """Accumulators of single records; a read lifts to the blank accumulator, which changes
+        nothing.
+        """
         if isinstance(self.accumulator, Extreme | Collected):
             return self.accumulator.lift(dict(values), is_write, t_ms)
         return self.accumulator.lift(dict(values), is_write)
@@ -79,11 +81,11 @@ def bind(
         texts: result name to aggregate text.
         types: input column name to Arrow type.
         order: columns that order records of one event time, for first, last and lists.
-        classes: of users' accumulators, where they cannot be imported.
-        blanks: result name to the blank row of a user's accumulator, as it is stored.
+        classes: classes of users' accumulators that cannot be imported.
+        blanks: result name to the stored blank row of a user's accumulator.
 
     Raises:
-        AggregateError: syntax, an unknown column, or a type the function has no meaning for.
+        AggregateError: a syntax error, an unknown column, or a type the function does not accept.
     """
     classes, blanks = classes or {}, blanks or {}
     found = []

@@ -23,8 +23,8 @@ Flags = npt.NDArray[np.bool_]
 class Aggregation(KindDefaults):
     """See `idlestate.backends.shards.operator_kind.LifeKind`: the sums of accumulators.
 
-    A life's accumulators are one more row in front of its records, so that adding to state and
-    adding up a batch are one operation.
+    A life's accumulators are an additional row in front of its records, so adding to state and
+    aggregating a batch are the same operation.
     """
 
     aggregates: tuple[Aggregate, ...]
@@ -94,7 +94,7 @@ class Aggregation(KindDefaults):
         return self.combined(rows, walk.life_start)
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:
-        """See `LifeKind`: every life that the batch touched and that goes on."""
+        """See `LifeKind`: every life that the batch touched and did not end."""
         return walk.is_touched & ~is_over
 
     def result(self, life: list[Field]) -> list[pa.Array]:
@@ -116,5 +116,5 @@ def aggregation(
     order: tuple[str, ...] = (),
     classes: Classes | None = None,
 ) -> Aggregation:
-    """The kind of these aggregates, as in `bind`."""
+    """The kind with these aggregates; arguments as in `bind`."""
     return Aggregation(bind(texts, types, order, classes))

@@ -1,10 +1,10 @@
-"""approx_count_distinct: how many different values a column has, in a sketch of bounded size.
+"""approx_count_distinct: the number of distinct values of a column, from a sketch of bounded size.
 
 HyperLogLog over 64-bit hashes: the first bits of a hash choose a register, and the register keeps
-the longest run of zeros seen after them. Registers are kept as a list of those that are not empty,
-so that few values take few bytes. The larger one of two registers stays, in whatever order sketches
-are added up. Estimated as in Ertl, "New cardinality estimation algorithms for HyperLogLog
-sketches", 2017: without a bias, for few values and for many.
+the longest run of zeros seen after them. Only non-empty registers are stored, as a list, so a small
+number of values takes few bytes. Merging two registers keeps the larger one, so the order of merges
+does not matter. The estimate follows Ertl, "New cardinality estimation algorithms for HyperLogLog
+sketches", 2017: it is unbiased for small and large counts.
 """
 
 import math
@@ -21,15 +21,15 @@ from idlestate.backends.shards.packed_lists import ItemPart, PackedLists
 
 Ints = npt.NDArray[np.int64]
 _RUN_BITS = 6
-"""An item is a register and its run of zeros, in so many bits."""
+"""An item is a register and its run of zeros, which takes this many bits."""
 _TERMS = 32
-"""After so many, the series of an estimate have no terms that matter."""
+"""After this many terms, the series of an estimate no longer change the result."""
 _ITEMS = PackedLists((ItemPart(pa.int32()),))
 
 
 @dataclass(frozen=True, slots=True)
 class ApproxDistinct:
-    """The estimated number of different values, off by `rsd` in the root of the mean square."""
+    """The estimated number of distinct values, with relative standard deviation `rsd`."""
 
     column: str
     rsd: float
@@ -39,7 +39,7 @@ class ApproxDistinct:
 
     @property
     def _bits(self) -> int:
-        """Those that choose a register, as in Spark."""
+        """The number of bits that choose a register, as in Spark."""
         return max(4, math.ceil(2 * math.log2(1.106 / self.rsd)))
 
     def lift(self, values: dict[str, pa.Array], is_write: npt.NDArray[np.bool_]) -> list[Field]:
@@ -48,7 +48,7 @@ class ApproxDistinct:
         counted = is_write & is_valid(array)
         hashes = hash_keys([hashable(array)]).view(np.uint64)[counted]
         register = hashes >> np.uint64(64 - self._bits)
-        # A bit behind the others ends a run at the latest.
+        # An additional last bit bounds the length of a run.
         rest = (hashes << np.uint64(self._bits)) | np.uint64(1 << (self._bits - 1))
         run = 64 - _bit_lengths(rest) + 1
         items = (register.astype(np.int64) << _RUN_BITS) | run
@@ -84,8 +84,8 @@ class ApproxDistinct:
 
 
 def hashable(array: pa.Array) -> pa.Array:
-    """Values of a type that can be hashed as keys are, equal where the values are: also where an
-    integer or float has become one of a wider type.
+    """Values cast to a type that key hashing supports. Equal values stay equal, even after an
+    integer or float column was widened.
     """
     if pa.types.is_floating(array.type):
         return pa.array(order_codes(array))

@@ -1,8 +1,8 @@
 """The kind of operator behind `join_asof`: a life keeps the newest version of its key, and each
-probe is emitted with the version of its time.
+probe is emitted with the version that applies at its time.
 
-A version is a write and a probe a read; of equal times, versions come first. Versions of one time
-are one step: the last of them by the order columns, then by value, counts.
+A version is a write and a probe is a read; at equal times, versions come first. Versions with the
+same time are one step: the last of them, by the order columns and then by value, counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,8 +34,8 @@ HOW = ("inner", "left")
 class AsOf(EmitsRecords):
     """See `idlestate.backends.shards.operator_kind.LifeKind`.
 
-    In a definition, version columns stand as the aggregates `last` of them, probe columns as
-    `first`.
+    A definition stores version columns as `last` aggregates and probe columns as `first`
+    aggregates.
     """
 
     versions: Deduplication
@@ -48,12 +48,12 @@ class AsOf(EmitsRecords):
 
     @classmethod
     def of(cls, how: str, aggregates: Sequence[Aggregate], order: tuple[str, ...]) -> "AsOf":
-        """The kind of these columns, bound as a definition has them.
+        """The kind with these columns, bound as in a definition.
 
         Args:
             how: `inner` or `left`.
             aggregates: version and probe columns.
-            order: the version columns that order versions of one time.
+            order: the version columns that order versions with the same time.
         """
         is_version = [parse_call(each.text).function == Keep.LAST.value for each in aggregates]
         versions, probes = (
@@ -79,7 +79,7 @@ class AsOf(EmitsRecords):
 
     @property
     def combines(self) -> bool:
-        """See `LifeKind`: versions of one time."""
+        """See `LifeKind`: versions with the same time."""
         return True
 
     @cached_property
@@ -89,7 +89,7 @@ class AsOf(EmitsRecords):
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
-        """See `OperatorKind`: those of the version, then the probe's."""
+        """See `OperatorKind`: the version's columns, then the probe's."""
         probes = (Column(f"a{each.id}", pa.nulls(1, each.result_type)) for each in self.probes)
         return (*self.versions.carried, *probes)
 
@@ -133,7 +133,7 @@ class AsOf(EmitsRecords):
         return self.versions.of_lives(old, carried[: self._width], walk)
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:  # noqa: ARG002
-        """See `LifeKind`; records are shown, no lives."""
+        """See `LifeKind`: none, because records are shown instead of lives."""
         return np.zeros(len(is_over), dtype=bool)
 
     def result(self, life: list[Field]) -> list[pa.Array]:
@@ -186,7 +186,7 @@ def as_of(
         how: `inner` or `left`.
         probes, versions: columns other than keys.
         types: column name to Arrow type.
-        order: version columns that order versions of one time.
+        order: version columns that order versions with the same time.
 
     Raises:
         AggregateError: a type cannot be compared.

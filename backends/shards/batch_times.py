@@ -1,4 +1,4 @@
-"""The times of a micro-batch, by which its rows are judged."""
+"""The times of a micro-batch, which decide whether its rows are late or rejected."""
 
 from dataclasses import dataclass
 

@@ -1,11 +1,11 @@
-"""What follows when the times to live of a function's states change.
+"""Changes to the times to live of a function's states.
 
-Of a life whose states all expire, the row says when the last one does (`wakes`), which depends on
-their times to live. So the record of a shard has those in force. In the first batch with others,
-every row is read as it would be under them, and written anew:
+If all states of a life expire, its row stores when the last one does (`wakes`), which depends on
+their times to live. So the record of a shard stores the times to live in force. The first batch
+with different ones reads every row under the new ones and rewrites it:
 
-- What had expired is left out. It stays expired, even if the time to live is longer now or gone.
-- `wakes` follows from what is left, so that a sweep finds the lives that are over now.
+- Expired values are dropped. They stay expired, even if the time to live is now longer or removed.
+- `wakes` is computed from what remains, so a sweep finds the lives that have now ended.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ def ttls_of(kind: FunctionState, schema: TableSchema, ttls_ms: Mapping[str, int]
     Args:
         kind: the states.
         schema: the columns of lives.
-        ttls_ms: the times to live, by the names of states.
+        ttls_ms: times to live by state name.
     """
     found = {}
     for state, columns in kind.split(schema.columns):
@@ -47,7 +47,7 @@ def ttls_of(kind: FunctionState, schema: TableSchema, ttls_ms: Mapping[str, int]
 
 
 def under_ttls(lives: Runs, kind: FunctionState, before: StoredTtls, now: StoredTtls) -> Runs:
-    """Lives as they are read under other times to live than those by which they are stored."""
+    """Lives as they are read under times to live that differ from the stored ones."""
     if not before.changes(now):
         return lives
     return lives.with_revision(ChangedTtls(kind, lives.schema, before, now))
@@ -70,7 +70,7 @@ class ChangedTtls:
 
     @cached_property
     def schema(self) -> TableSchema:
-        """See `Revision`: the columns of today, and the stamps of values without a time to live."""
+        """See `Revision`: the current columns, and the stamps of values without a time to live."""
         columns: list[Column] = []
         for state, own in self.kind.split(self.today.columns):
             columns += own
@@ -104,19 +104,19 @@ class ChangedTtls:
         return replace(rows, lives=lives, payload=[*payload, *rest])
 
     def _lost_stamps(self, state: StateColumns) -> str | None:
-        """The column of the stamps of a value that had a time to live and has none."""
+        """The stamp column of a value that no longer has a time to live."""
         before = self.before.of_states.get(state.id)
         return None if before is None or state.stamped else before.stamps
 
     def _horizon_ms(self, state: StateColumns) -> int:
-        """What has stamps up to this had expired before the change."""
+        """Values with stamps up to this had expired before the change."""
         before = self.before.of_states.get(state.id)
         if before is None or before.ttl_ms == FOREVER_MS:
             return NEVER_MS
         return max(horizon_ms(before.ttl_ms, self.before.swept_ms), NEVER_MS)
 
     def _ends_ms(self, state: StateColumns, latest_ms: Ints) -> Ints:
-        """When contents have expired; `NEVER_MS` where there is none."""
+        """When contents expire; `NEVER_MS` where there is no content."""
         ttl_ms = self.now.of_states[state.id].ttl_ms if self.now.of_states else FOREVER_MS
         ends_ms = FOREVER_MS if ttl_ms == FOREVER_MS else expires_ms(ttl_ms, latest_ms)
         return np.where(latest_ms == NEVER_MS, NEVER_MS, ends_ms)

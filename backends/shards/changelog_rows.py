@@ -24,7 +24,7 @@ from idlestate.retention.rules import NEVER_MS, Ends, Reason
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 _LAST_MS = FOREVER_MS // 1000
-"""The last millisecond that a timestamp in microseconds reaches."""
+"""The last millisecond that a microsecond timestamp can represent."""
 REASONS = pa.array([reason.label for reason in Reason])
 _CHANGES = pa.array([UPDATE, EXPIRE])
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
@@ -40,7 +40,7 @@ class Changes:
 
 
 def change_schema(spec: TableSpec) -> pa.Schema:
-    """The Arrow schema of change rows; of a kind that emits other rows than lives, of these."""
+    """The Arrow schema of change rows, or of emitted rows for kinds that do not emit lives."""
     if spec.kind.output is not None:
         return spec.kind.output
     if isinstance(spec.kind, EmitsRows):
@@ -51,9 +51,8 @@ def change_schema(spec: TableSpec) -> pa.Schema:
 
 
 def of_batch(changes: _Rows, spec: TableSpec, batch_id: int) -> _Rows:
-    """Change rows with the number of their batch in the place of the table's version.
-
-    An output of the operator's own has neither.
+    """Change rows with the batch number in place of the table's version. Output defined by the
+    operator itself has neither.
     """
     if spec.kind.output is not None:
         return changes
@@ -68,7 +67,7 @@ def change_rows(
     policy: Policy,
     batch_id: int,
 ) -> pa.Table:
-    """Change rows of lives, and of keys that were read and have no open life (all nulls)."""
+    """Change rows of lives, and rows with nulls for keys that were read and have no open life."""
     schema = change_schema(spec)
     batches = [_rows(spec, schema, part, policy, batch_id) for part in parts if len(part.rows)]
     n = len(silent_keys[0])
@@ -110,7 +109,7 @@ def shown_keys(spec: TableSpec, rows: Rows) -> list[pa.Array]:
 
 
 def shown_created_ms(spec: TableSpec, lives: Lives) -> npt.NDArray[np.int64]:
-    """When lives began; windows begin with their span."""
+    """When lives began; for windows, the start of the window."""
     if spec.window is None:
         return lives.created_at_ms
     return spec.window.bounds_ms(lives.created_at_ms, lives.written_at_ms)[0]

@@ -1,4 +1,4 @@
-"""collect_list, collect_set and top_n: some values of a segment, in an order that records set.
+"""collect_list, collect_set and top_n: some values of a segment, in an order that records define.
 
 | function | items kept | in order of | which |
 |---|---|---|---|
@@ -7,8 +7,8 @@
 | top_n(x, n) | x | x, largest first | the first n with an x |
 | top_n(x, n, by) | by, x | by, then x, largest first | the first n with a by |
 
-What is left out is never among those that count later, so items may be dropped at once, and the
-order in which records are added up does not matter.
+A dropped item can never count later, so items may be dropped at once, and the order in which
+records are aggregated does not matter.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Collected:
-    """One of the four functions; `kept` names the columns whose values are parts of items."""
+    """One of the four functions; `kept` names the columns whose values form an item."""
 
     kept: tuple[str, ...]
     """Input columns kept, in order of importance: the value last."""
@@ -57,7 +57,7 @@ class Collected:
 
     @property
     def _counted(self) -> str:
-        """The column without which a record does not count."""
+        """The column that must not be null for a record to count."""
         return self.kept[-1] if self.by_time else self.kept[0]
 
     def lift(self, values: dict[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
@@ -71,18 +71,18 @@ class Collected:
         return self._lists.pack([*times, *columns], counted)
 
     def at(self, fields: list[Field], t_ms: int) -> list[Field]:
-        """The same with another event time."""
+        """The same items with another event time."""
         (_, *columns), counts = self._lists.unpack(fields)
         times = pa.array(np.full(int(counts.sum()), t_ms))
         return self._lists.pack([times, *columns], counts)
 
     def reduce(self, fields: list[Field], starts: Ints) -> list[Field]:
-        """The items of each segment that stay, in order."""
+        """The remaining items of each segment, in order."""
         items, segment = self._lists.unpack_segments(fields, starts)
         keys = [key for part in items for key in order_keys(part)]
         rows = np.lexsort((*reversed(keys), segment))
         if not self.by_time:
-            rows = rows[::-1]  # segments too: they are put in order below
+            rows = rows[::-1]  # segments too: they are sorted below
             rows = rows[np.argsort(segment[rows], kind="stable")]
         if self.is_set:
             rows = rows[np.sort(first_of_each(order_codes(items[-1])[rows], segment[rows]))]
@@ -93,7 +93,7 @@ class Collected:
         return self._lists.pack(taken, np.bincount(segment[rows], minlength=len(starts)))
 
     def result(self, fields: list[Field]) -> pa.Array:
-        """A list each, empty where nothing was counted."""
+        """A list per segment, empty where nothing was counted."""
         items, counts = self._lists.unpack(fields)
         bounds = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
         values = items[-1].cast(self.kept_types[-1])
@@ -102,7 +102,9 @@ class Collected:
 
 @dataclass(frozen=True)
 class DistinctCount:
-    """count(distinct x), exact up to a limit. Fields: whether there were more int64, the values."""
+    """count(distinct x), exact up to a limit. Fields: whether the limit was exceeded (int64), the
+    values.
+    """
 
     column: str
     kind: pa.DataType
@@ -126,7 +128,7 @@ class DistinctCount:
         return [none, *self._lists.pack([array.filter(pa.array(counted))], counted)]
 
     def reduce(self, fields: list[Field], starts: Ints) -> list[Field]:
-        """The different values of each segment; none where there are too many."""
+        """The distinct values of each segment; none where there are too many."""
         (items,), segment = self._lists.unpack_segments(fields[1:], starts)
         rows = first_of_each(order_codes(items), segment)
         sizes = np.bincount(segment[rows], minlength=len(starts))
@@ -137,7 +139,7 @@ class DistinctCount:
         return [too_many, *self._lists.pack([items.take(pa.array(rows))], sizes)]
 
     def result(self, fields: list[Field]) -> pa.Array:
-        """How many there are, null where there were too many."""
+        """The number of distinct values, null where there were too many."""
         _, counts = self._lists.unpack(fields[1:])
         return pa.array(counts, mask=np.asarray(fields[0]) > 0)
 
@@ -151,7 +153,7 @@ def first_of_each(codes: Ints, segment: Ints) -> Ints:
 
 
 def one_zero(array: pa.Array) -> pa.Array:
-    """The same with zeros of one sign, which are one value."""
+    """The same values with negative zeros made positive, because both zeros are one value."""
     if not pa.types.is_floating(array.type):
         return array
     return pa.array(array.to_numpy() + array.type.to_pandas_dtype()(0))

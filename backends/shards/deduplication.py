@@ -1,9 +1,9 @@
-"""The kind of operator behind `deduplicate`: a life keeps one of its records, whole.
+"""The kind of operator behind `deduplicate`: a life keeps one complete record.
 
-With `first` a life is written once: its first record is shown when the life begins, and nothing
-of it is stored. With `last` every record is a write, and the newest one is shown when the life
-ends. Records of one life compare by event time, order columns, then values, as for the aggregates
-`first` and `last`.
+With `first`, a life is written once: its first record is shown when the life begins, and is not
+stored. With `last`, every record is a write, and the newest one is shown when the life ends.
+Records of one life compare by event time, order columns, then values, as for the aggregates `first`
+and `last`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Keep(StrEnum):
-    """Which record of a life comes out."""
+    """Which record of a life is emitted."""
 
     FIRST = "first"
     LAST = "last"
@@ -39,14 +39,14 @@ class Deduplication(KindDefaults):
     """See `idlestate.backends.shards.operator_kind.LifeKind`: a record is carried as its event
     time and columns.
 
-    The columns stand as the aggregates `first` or `last` of them, so that a definition says of them
-    what it says of aggregates; but all are of one record.
+    A definition stores the columns as `first` or `last` aggregates, with the same information as
+    other aggregates; but all values come from one record.
     """
 
     keep: Keep
     aggregates: tuple[Aggregate, ...]
     order: tuple[str, ...] = ()
-    """The columns that order records of one event time."""
+    """The columns that order records with the same event time."""
 
     @property
     def name(self) -> str:
@@ -110,7 +110,7 @@ class Deduplication(KindDefaults):
         return self._record.picked(joined, walk.life_start, walk.source)
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:
-        """See `LifeKind`: with `first` each life as it begins, with `last` none."""
+        """See `LifeKind`: with `first`, each life when it begins; with `last`, none."""
         return ~walk.is_old if self.writes_once else np.zeros(len(is_over), dtype=bool)
 
     def result(self, life: list[Field]) -> list[pa.Array]:
@@ -138,11 +138,11 @@ def deduplication(
     types: Mapping[str, pa.DataType],
     order: tuple[str, ...] = (),
 ) -> Deduplication:
-    """The kind that keeps a record of these columns.
+    """The kind that keeps one record with these columns.
 
     Args:
         keep: which one.
-        names: every column but the keys.
+        names: all columns except the keys.
         types: input column name to Arrow type.
         order: columns that order records of one event time.
 

@@ -1,9 +1,8 @@
-"""The definition of an operator as a checkpoint and a sidecar store it beside the state.
+"""The definition of an operator, as checkpoints and sidecars store it with the state.
 
 Each aggregate has an id, which names its columns in runs (`idlestate.backends.runs.table_schema`)
-and is never given to another aggregate. A stored column that does not belong to one aggregate for
-good has a name, and a number if a later start added it. `definition_change` compares two
-definitions.
+and is never reused. A stored column that may later exist without its aggregate has a name, and a
+number if a later start added it. `definition_change` compares two definitions.
 """
 
 import base64
@@ -37,26 +36,26 @@ class Definition:
     schema: str
     """Names and types of the columns that keys, aggregates and order read: Arrow, base64."""
     next_id: int
-    """The id of the next aggregate, or the number of the next columns, that a start adds."""
+    """The id of the next aggregate, or the number of the next columns, to be added."""
     renamed: tuple[tuple[str, str], ...] = ()
-    """New and old names of aggregates; only in the definition of a start, never in a stored one."""
+    """New and old names of aggregates; set only in the definition of a start, never stored."""
     window: str = ""
-    """The windows, as `hopping(10m, 1m)`; none."""
+    """The windows, such as `hopping(10m, 1m)`; empty without windows."""
     fire_after_ms: int | None = None
     """When windows are first shown, as in `TableSpec`; it may change."""
     in_order: bool = False
     """Whether rows wait until the watermark reaches them."""
     own: tuple[tuple[str, str], ...] = ()
-    """Of users' accumulators the result name and the state, as in `OwnAccumulator`."""
+    """Result name and state of each user accumulator, as in `OwnAccumulator`."""
     numbers: tuple[tuple[str, int], ...] = ()
-    """Of other stored columns that a later start added: names and numbers, as in `TableSpec`."""
+    """Names and numbers of other stored columns that a later start added, as in `TableSpec`."""
 
     def __post_init__(self) -> None:
-        """Check what the types of the fields do not say.
+        """Check what the types of the fields cannot express.
 
         Raises:
-            ValueError: there are no keys, the time domain is unknown, or the ids of aggregates
-                cannot be.
+            ValueError: there are no keys, the time domain is unknown, or ids of aggregates are not
+                valid.
         """
         if not self.keys:
             raise ValueError("keys must be at least one")
@@ -105,7 +104,7 @@ class Definition:
         """The columns that keys, aggregates and order read.
 
         Raises:
-            ValueError: the schema cannot be read.
+            ValueError: the schema is not valid.
         """
         try:
             return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.schema)))
@@ -116,7 +115,7 @@ class Definition:
         """The spec of the table.
 
         Args:
-            classes: of users' accumulators, where they cannot be imported.
+            classes: classes of users' accumulators that cannot be imported.
 
         Raises:
             AggregateError: an aggregate is not valid.

@@ -1,7 +1,8 @@
 """Changes of an operator's definition, and their effect on its state.
 
-Nothing is rewritten when a definition changes: runs are read with today's columns, and merges write
-these. A change under which the state cannot be read is refused before anything starts:
+Nothing is rewritten when a definition changes: runs are read with the current columns, and merges
+write the current columns. A change under which the state cannot be read is refused before anything
+starts:
 
 | aggregate | its state |
 |---|---|
@@ -12,18 +13,17 @@ these. A change under which the state cannot be read is refused before anything 
 | a removed name | dropped: no longer read |
 | same name, another text or a type that is not wider | refused |
 
-States of functions change likewise; lists and maps do not widen. A value may get or lose a time to
-live: those written before count from the last write of their life. A time to live may change
-(`idlestate.backends.shards.changed_ttls`). With `in_order`, records wait with the columns that a
-function sees, so these must keep their type or widen. One that was dropped may come back with any
-type: it is a new column, null in records that waited before.
+States of functions change in the same way, but lists and maps do not widen. A value may gain or
+lose a time to live: for values written before, it counts from the last write of their life. A time
+to live may change (`idlestate.backends.shards.changed_ttls`). With `in_order`, waiting records
+contain the columns that a function sees, so these must keep their type or widen. A dropped column
+may return with any type: it is a new column, null in records that were already waiting.
 
 A sum of decimals is stored as an integer in units of the column's last digit, and
 `approx_count_distinct` hashes such integers. Another scale would change their meaning, and is
-refused. Lists, and frames of `over`, store the values of columns one after the other, so these must
-keep their type.
-`count(x)` stores no value, so x may have any type. Keys, windows, time domain and the names of the
-order columns are fixed.
+refused. Lists, and frames of `over`, store column values one after the other, so these columns must
+keep their type. `count(x)` stores no value, so x may have any type. Keys, windows, time domain and
+the names of the order columns are fixed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ REFUSED = "refused"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happens to an aggregate, or to another part of a definition that cannot change.
+    """What happens to an aggregate, or a refused change to a fixed part of the definition.
 
     Attributes:
         name: the aggregate's new name, or the part.
@@ -154,7 +154,7 @@ def _fixed(
 
 
 def _with_numbers(definition: Definition, was: TableSpec) -> Definition:
-    """The definition with a number for each added column that may have been there before."""
+    """The definition with a number for each added column that may have existed before."""
     number = definition.next_id
     had = dict.fromkeys(was.may_return) | dict(was.numbers)
     has = {name: had.get(name, number) for name in definition.spec().may_return}

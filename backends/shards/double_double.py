@@ -1,4 +1,4 @@
-"""Numbers of about 32 digits as pairs of doubles: their sum is the number, the first is near it.
+"""Numbers of about 32 digits as pairs of doubles: the sum is the number, the first approximates it.
 
 Sources: Knuth's two-sum and Dekker's product, both exact unless they overflow.
 """
@@ -19,7 +19,7 @@ def two_sum(a: Doubles, b: Doubles) -> Pair:
 
 
 def two_product(a: Doubles, b: Doubles) -> Pair:
-    """The product a * b, exactly where neither leaves 2**996 and the product is not subnormal."""
+    """The product a * b, exact if no factor exceeds 2**996 and the product is not subnormal."""
     product = a * b
     a_high, a_low = _halves(a)
     b_high, b_low = _halves(b)

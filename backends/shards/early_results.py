@@ -1,13 +1,12 @@
 """Early results of windows: updates that wait until a window's end, instead of one per batch.
 
-A window is shown from the time on when the newest record is `TableSpec.fire_after_ms` past its end.
-The first batch with data after that shows it, whether the batch changes it or not; from then on,
-each batch that changes it does. Without `fire_after_ms` every batch shows the windows that it
-changes.
+A window becomes visible once the newest record is `TableSpec.fire_after_ms` past its end. The next
+batch with data shows it, whether or not the batch changes it; after that, every batch that changes
+it does. Without `fire_after_ms`, every batch shows the windows that it changes.
 
-The newest record is that of the batches before. The watermark does not tell it: when `delay` has
-changed, the watermark stems from the old one for some time. So a shard's record remembers its time,
-and also how far windows were shown last, so that a window is first shown once.
+The newest record is that of earlier batches. It cannot be derived from the watermark: after `delay`
+changes, the watermark reflects the old delay for some time. So a shard's record stores its time,
+and how far windows have been shown, so that a window is shown for the first time only once.
 """
 
 from dataclasses import dataclass, replace
@@ -35,7 +34,7 @@ class Showing:
 
 
 def showing(spec: TableSpec, before_ms: int, newest_ms: int) -> Showing | None:
-    """The windows that a batch with data shows; None: all that it changes.
+    """The windows that a batch with data shows; None: all windows that it changes.
 
     Args:
         spec: what the operator is.
@@ -44,7 +43,7 @@ def showing(spec: TableSpec, before_ms: int, newest_ms: int) -> Showing | None:
     """
     if spec.fire_after_ms is None:
         return None
-    # As far as a watermark that is `fire_after` and its one millisecond behind.
+    # As far as a watermark that lags by `fire_after` plus one millisecond.
     return Showing(before_ms, max(newest_ms - spec.fire_after_ms - 1, NEVER_MS))
 
 
@@ -58,8 +57,8 @@ def first_shown(
         policy: their policy.
         showing: which windows the batch shows.
         batch_id: the batch's number.
-        besides: positions of those that the batch changes or closes.
+        besides: positions of windows that the batch changes or closes.
     """
-    # Those that were shown are passed over as those that a sweep closed.
+    # Windows already shown are skipped like windows that a sweep closed.
     rest = replace(current, sweeps=with_sweep(current.sweeps, policy, showing.before_ms, batch_id))
     return rest.due(policy, showing.upto_ms, besides)

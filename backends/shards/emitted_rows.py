@@ -1,4 +1,4 @@
-"""Kinds of operators that emit a row per record, where others emit rows of lives."""
+"""Kinds of operators that emit a row per record instead of rows of lives."""
 
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
@@ -20,14 +20,14 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-# Some 0.5 MB: the JVM's collector treats arrays of a megabyte and more as a case of their own,
-# and marks its whole heap again and again for them.
+# About 0.5 MB: the JVM's garbage collector treats arrays of 1 MB and more specially, and marks its
+# entire heap again and again for them.
 ROWS_PER_CELL = 8_192
 
 
 class EmitsRows(KindDefaults, ABC):
-    """What a kind that emits other rows than lives has in addition to
-    `idlestate.backends.shards.operator_kind.OperatorKind`.
+    """The additions to `idlestate.backends.shards.operator_kind.OperatorKind` of kinds that do not
+    emit lives.
     """
 
     @property
@@ -39,19 +39,19 @@ class EmitsRows(KindDefaults, ABC):
 class EmitsRecords(EmitsRows):
     """A kind that emits a row per record.
 
-    Its records take their turn in order (`TableSpec.in_order`): what a record is emitted with
-    depends on all records of its key that come before it.
+    Records are processed in order (`TableSpec.in_order`), because the output of a record depends on
+    all earlier records of its key.
     """
 
     @abstractmethod
     def is_emitted(self, is_read: Flags) -> Flags:
-        """Which records are emitted. These are never combined with others into one step."""
+        """Which records are emitted. An emitted record is always a step of its own."""
 
     @abstractmethod
     def rows(
         self, old: list[Field], steps: "Steps", walk: DividedLives
     ) -> tuple[Ints, list[pa.Array]]:
-        """The emitted rows: the record that each is of, and the `emitted` columns.
+        """The emitted rows: the record that each row belongs to, and the `emitted` columns.
 
         Args:
             old: the `life` columns of the lives that were stored.

@@ -1,7 +1,7 @@
 """min, max, first, last, min_by, max_by: the row of a segment that is extreme in some columns.
 
-All six keep the fields of one record: the smallest (or largest) in a list of columns, compared
-one after the other, nulls before every value and NaN after every number as in Spark SQL.
+All six keep the fields of one record: the smallest (or largest) by a list of columns, compared one
+after the other. As in Spark SQL, nulls sort before every value and NaN after every number.
 
 | function | fields kept | compared | counts only |
 |---|---|---|---|
@@ -28,14 +28,14 @@ Flags = npt.NDArray[np.bool_]
 def extreme_rows(
     columns: list[Field], valid: Flags, starts: Ints, largest: bool, source: Ints | None = None
 ) -> Ints:
-    """Per segment the row that is extreme among the valid ones, -1 where there is none.
+    """The extreme row among the valid rows of each segment, -1 where there is none.
 
     Args:
-        columns: compared in this order; an Arrow null is smaller than every value.
-        valid: rows that count.
+        columns: the columns to compare, in this order; an Arrow null is smaller than every value.
+        valid: the rows that count.
         starts: first row of each segment; rows before starts[0] belong to none.
         largest: whether the largest wins, else the smallest.
-        source: where in the columns each row is; None: at its own place.
+        source: the position of each row in the columns; None: its own index.
     """
     sizes = np.diff(np.append(starts, len(valid)))
     rows = np.flatnonzero(valid)
@@ -60,7 +60,7 @@ def extreme_rows(
 
 
 def _keys(column: Field) -> list[Callable[[Field], Ints]]:
-    """What to compare a column by: whether there is a value, then the value."""
+    """The sort keys of a column: whether there is a value, then the value."""
     if isinstance(column, np.ndarray):
         return [np.asarray]
     presence = [_presence] if column.null_count else []
@@ -92,11 +92,11 @@ class Extreme:
 
     @property
     def _no_time(self) -> int:
-        """Stands for the time of no record; loses against every real one."""
+        """The placeholder time of a missing record, which loses against every real time."""
         return np.iinfo(np.int64).min if self.is_largest else np.iinfo(np.int64).max
 
     def lift(self, values: dict[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
-        """The kept columns; reads keep nothing."""
+        """The kept columns; a read contributes nothing."""
         columns = [values[name] for name in self.kept]
         if self.by_time:
             return [np.where(is_write, t_ms, self._no_time), *columns]

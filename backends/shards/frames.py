@@ -1,7 +1,7 @@
-"""Frames of `over`: which rows of a life, up to a row, its aggregates count.
+"""Frames of `over`: the rows of a life that a row's aggregates include.
 
-As in SQL, a frame of rows takes rows one by one, and a frame of a range takes all rows of one time
-together, its peers.
+As in SQL, a ROWS frame counts single rows, and a RANGE frame includes all rows with the same time
+(peers) together.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _UNBOUNDED = "unbounded"
 
 
 class FrameUnit(StrEnum):
-    """What a frame is measured in."""
+    """The unit of a frame."""
 
     ROWS = "rows"
     RANGE = "range"
@@ -29,12 +29,12 @@ class FrameUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The rows that count for a row: up to itself, or up to its last peer.
+    """The rows that a row's aggregates include: up to the row itself, or up to its last peer.
 
     Attributes:
-        unit: whether rows of one time are taken one by one or together.
-        size: rows, the row itself among them, or milliseconds before its time; None: all rows of
-            the life.
+        unit: whether rows with the same time count one by one or together.
+        size: the number of rows, including the row itself, or milliseconds before its time; None:
+            all rows of the life.
     """
 
     unit: FrameUnit = FrameUnit.RANGE
@@ -48,7 +48,7 @@ class Frame:
         """Read it back.
 
         Raises:
-            ValueError: it is not a frame.
+            ValueError: the text is not a frame.
         """
         unit, size = text.split(" ")
         return cls(FrameUnit(unit), None if size == _UNBOUNDED else int(size))
@@ -67,12 +67,13 @@ class Frame:
         return np.minimum.accumulate(np.where(is_last, np.arange(n), n)[::-1])[::-1]
 
     def sizes(self, life: Ints, t_ms: Ints, lasts: Ints) -> Ints:
-        """How many rows the frames of a bounded size have that end with these rows."""
+        """The number of rows in the bounded frames that end with these rows."""
         assert self.size is not None
         if self.unit is FrameUnit.ROWS:
             upto: Ints = np.minimum(lasts - np.searchsorted(life, life[lasts]) + 1, self.size)
             return upto
-        # Where each frame begins: its first time among the times of all rows, before equal ones.
+        # Where each frame begins: the position of its first time among all times, before equal
+        # ones.
         frames, n = len(lasts), len(life)
         is_row = np.repeat([False, True], [frames, n])
         times_ms = np.concatenate([t_ms[lasts] - self.size, t_ms])
@@ -83,7 +84,7 @@ class Frame:
         return sizes
 
     def stays(self, life: Ints, t_ms: Ints) -> Flags:
-        """Which rows are in the frame of the last row of their life: no other row counts later."""
+        """Which rows are in the frame of their life's last row; no other row can count later."""
         stops = np.append(np.flatnonzero(np.diff(life)), len(life) - 1)
         sizes = self.sizes(life, t_ms, stops)
         found: Flags = np.arange(len(life)) > np.repeat(stops - sizes, np.diff(stops, prepend=-1))
@@ -95,16 +96,16 @@ WHOLE_LIFE = Frame()
 
 
 def row_order(walk: DividedLives, records: int, t_ms: Ints, columns: list[Field]) -> Ints:
-    """The rows of a walk with records of one time in order of their values.
+    """The rows of a walk, with records of the same time in order of their values.
 
     Args:
         walk: how stored lives and records fall into lives.
         records: how many records there are.
         t_ms: their times.
-        columns: what records of one time are ordered by, the most important first.
+        columns: sort columns for records with the same time, the most important first.
 
     Returns:
-        `walk.source` in another order. Records of equal values stay in any order.
+        `walk.source` reordered. The order of records with equal values is not defined.
     """
     stored = len(walk.source) - records
     is_record = walk.source >= stored

@@ -1,7 +1,7 @@
 """The kind of operator behind `process`: a life keeps the states and timers of a user function.
 
-This is what is stored and what travels. The function itself is not part of it: state can be read
-without the function's code.
+It describes what is stored and what is shuffled. The function itself is not part of it, so state
+can be read without the function's code.
 """
 
 import json
@@ -39,7 +39,7 @@ _FUNCTION, _PAYLOAD = b"idlestate.function", b"idlestate.payload"
 _STATE = "\x1fstate\x1f"
 TIMERS = "timers"
 SEPARATOR = "\x1f"
-"""Between the names of timers, in order of time and name; a plain timer has no name."""
+"""Separates the names of timers, in order of time and name; a plain timer has no name."""
 _TIMER_COLUMNS = (
     Column("timer_names", pa.nulls(1, pa.string())),
     Column("timer_times", pa.nulls(1, pa.binary())),
@@ -49,16 +49,16 @@ _TIMERS_TYPE = pa.list_(pa.struct([("name", pa.string()), ("at_ms", pa.int64())]
 
 @dataclass(frozen=True)
 class FunctionState(KindDefaults):
-    """See `idlestate.backends.shards.operator_kind.OperatorKind`: a record is carried as it is.
+    """See `idlestate.backends.shards.operator_kind.OperatorKind`: records are carried unchanged.
 
     Attributes:
         function: the qualified name of the function, which is recorded and may change.
         states: its states.
-        payload: the columns of a record that travel besides its keys.
-        given_columns: the columns of a record that the function sees, of each input; of no concern
-            to its state.
-        output: the columns that it yields, as in `OperatorKind`; likewise.
-        ttls_ms: the times to live of states by name; likewise.
+        payload: the columns of a record that are shuffled in addition to its keys.
+        given_columns: the columns of a record that the function sees, per input; they do not affect
+            its state.
+        output: the columns that it yields, as in `OperatorKind`; they do not affect its state.
+        ttls_ms: times to live by state name; they do not affect the stored columns.
     """
 
     function: str
@@ -72,7 +72,8 @@ class FunctionState(KindDefaults):
     def from_schema(
         cls, aggregates: Sequence[tuple[str, str, int]], schema: pa.Schema
     ) -> "FunctionState":
-        """The kind that was written down: names, texts and ids of states, and `to_schema`.
+        """The kind from its stored form: names, texts and ids of states, and the result of
+        `to_schema`.
 
         Raises:
             KeyError, ValueError: the parts do not fit together.
@@ -86,7 +87,7 @@ class FunctionState(KindDefaults):
         return cls(facts[_FUNCTION].decode(), states, payload)
 
     def to_schema(self, inputs: Mapping[str, pa.DataType]) -> pa.Schema:
-        """What a definition keeps: the input columns, the types of states, the function's name."""
+        """What a definition stores: the input columns, the types of states, the function's name."""
         states = {_STATE + each.name: each.shown_type for each in self.states}
         payload = json.dumps([name for name, _ in self.payload])
         facts = {_FUNCTION: self.function, _PAYLOAD: payload}
@@ -115,7 +116,7 @@ class FunctionState(KindDefaults):
     @cached_property
     def carried(self) -> tuple[Column, ...]:
         """See `OperatorKind`."""
-        # By name, for rows that wait while the columns change.
+        # The id is the name, so that waiting rows stay readable when the columns change.
         return tuple(
             Column(f"p_{name}", pa.nulls(1, kind), may_return=True) for name, kind in self.payload
         )
@@ -173,7 +174,7 @@ class FunctionState(KindDefaults):
         return replace(rows, payload=[*payload, *rows.payload[-2:]])
 
     def entry_counts(self, life: Sequence[Field]) -> dict[str, Ints]:
-        """See `OperatorKind`: those of large lists and maps."""
+        """See `OperatorKind`: the entries of large lists and maps."""
         return {
             state.table: entry_counts(fields[-1])
             for state, fields in self.split(life)
@@ -181,7 +182,7 @@ class FunctionState(KindDefaults):
         }
 
     def split(self, life: Sequence[Of]) -> list[tuple[StateColumns, Sequence[Of]]]:
-        """Each state with its columns, or with what there is of each of these."""
+        """Each state with its columns, or with one item for each of its columns."""
         found, first = [], 0
         for each in self.states:
             stop = first + len(each.columns)
@@ -191,7 +192,7 @@ class FunctionState(KindDefaults):
 
 
 def first_timers_ms(timers: Sequence[Field]) -> Ints:
-    """When the first timer of each life is; `FOREVER_MS` without one.
+    """The time of each life's first timer; `FOREVER_MS` without one.
 
     Args:
         timers: the names and times of timers.

@@ -6,13 +6,13 @@
 | list | the bytes of its elements one after the other |
 | map | its user keys, then its values, as two lists |
 
-Elements that are texts or binaries have their lengths (4 bytes each) in one more column. A state
-with a time to live has a column of stamps (int64 milliseconds): one, or a list of them. The last
-column of a list or map is the marker of one whose entries are in a table of their own
+Strings and binaries have an additional column with their lengths (4 bytes each). A state with a
+time to live has a column with its stamp or list of stamps (int64 milliseconds). The last column of
+a list or map is a marker, which is set if its entries are in a separate table
 (`idlestate.backends.shards.state_entries`).
 
-A content, as functions have it, is a value, a list or a dict, None for nothing; with a time to live
-each value is a pair with its stamp. In place of a list or dict may be a `Marker`.
+The content that a function sees is a value, a list or a dict, or None if empty; with a time to
+live, each value is paired with its stamp. A `Marker` may replace a list or dict.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,15 +49,15 @@ WITH_TTL = " with ttl"
 
 @dataclass(frozen=True)
 class StateColumns:
-    """One state of a function, as a definition has it and as runs keep it.
+    """One state of a function, as definitions and runs store it.
 
     Attributes:
-        name: of the state.
+        name: the name of the state.
         kind: `value`, `list`, `map`, `reducing` or `aggregating`.
-        type: of the value or element.
-        key_type: of the user keys of a map.
+        type: the type of the value or element.
+        key_type: the type of the user keys of a map.
         stamped: whether it has a time to live.
-        id: names its columns in files; no other state of the operator has it.
+        id: names its columns in files; unique in the operator.
     """
 
     name: str
@@ -69,7 +69,7 @@ class StateColumns:
 
     @property
     def text(self) -> str:
-        """What a definition says of it besides its type."""
+        """The state in a definition, without its type."""
         return self.kind + WITH_TTL * self.stamped
 
     @classmethod
@@ -77,11 +77,11 @@ class StateColumns:
         """Read it back.
 
         Args:
-            name, text, number: as written down.
+            name, text, number: the stored form.
             shown: its `shown_type`.
 
         Raises:
-            ValueError: the text is not of a state.
+            ValueError: the text does not describe a state.
         """
         kind, stamped = text.removesuffix(WITH_TTL), text.endswith(WITH_TTL)
         if kind not in (*ONE_VALUE, LIST, MAP):
@@ -93,7 +93,7 @@ class StateColumns:
 
     @property
     def shown_type(self) -> pa.DataType:
-        """The type of the whole state."""
+        """The type of the entire state."""
         if self.kind == MAP:
             return pa.map_(self.key_type, self.type)
         return pa.list_(self.type) if self.kind == LIST else self.type
@@ -116,7 +116,7 @@ class StateColumns:
 
     @property
     def table(self) -> str | None:
-        """The table of the entries of large lists and maps; None of states that have none."""
+        """The table with the entries of large lists and maps; None for other states."""
         if self.kind == LIST or (self.key_type is not None and is_key_type(self.key_type)):
             return f"{ENTRIES}{self.id}"
         return None
@@ -125,7 +125,7 @@ class StateColumns:
         """The columns of contents.
 
         Raises:
-            pa.ArrowException, OverflowError, TypeError, ValueError: a content is not of the type.
+            pa.ArrowException, OverflowError, TypeError, ValueError: a content has the wrong type.
         """
         if self.kind in (LIST, MAP):
             markers = [each.cell() if each.__class__ is Marker else None for each in contents]
@@ -140,12 +140,11 @@ class StateColumns:
         return [*_flat(pa.array(contents, self.type)), *stamps]
 
     def contents(self, fields: Sequence[Field], written_at_ms: Sequence[int]) -> list[Any]:
-        """The contents of columns.
+        """The contents from their columns.
 
         Args:
             fields: the columns.
-            written_at_ms: the stamps of values that were written before the state had a time to
-                live.
+            written_at_ms: stamps for values written before the state had a time to live.
         """
         parts = iter(fields)
         if self.table is not None:
@@ -168,7 +167,7 @@ class StateColumns:
         ]
 
     def _in_rows(self, parts: Iterator[Field]) -> list[Any]:
-        """Lists and maps that are in the rows of lives."""
+        """Lists and maps stored in the rows of lives."""
         if self.kind == MAP:
             keys, values = unpacked(parts, self.key_type), self._unpacked(parts)
             return [
@@ -191,7 +190,7 @@ class StateColumns:
 
         Args:
             fields: the columns.
-            written_at_ms: the stamps of contents without one of their own.
+            written_at_ms: stamps for contents that have none.
         """
         there = is_valid(to_arrow(fields[0]))
         if pa.types.is_struct(self.type) and self.kind in ONE_VALUE:
@@ -214,7 +213,9 @@ class StateColumns:
     def since(
         self, fields: Sequence[Field], written_at_ms: Ints, horizon_ms: int
     ) -> Sequence[Field]:
-        """The columns without what has stamps up to the horizon; arguments as in `latest_ms`."""
+        """The columns without values whose stamps are up to the horizon; arguments as in
+        `latest_ms`.
+        """
         if horizon_ms == NEVER_MS:
             return fields
         is_gone = pa.array(self.latest_ms(fields, written_at_ms) <= horizon_ms)
@@ -233,7 +234,7 @@ class StateColumns:
         return [pc.replace_with_mask(each, some, part) for each, part in parts]
 
     def _stamps(self, fields: Sequence[Field]) -> Field:
-        """The packed stamps of lists or maps that are in the rows of lives."""
+        """The packed stamps of lists or maps stored in the rows of lives."""
         return fields[-1 if self.table is None else -2]
 
     def _types(self) -> list[pa.DataType]:
@@ -265,7 +266,7 @@ def check_type(what: str, kind: pa.DataType, *, is_element: bool) -> None:
     """Refuse a type that no column can hold.
 
     Raises:
-        RefusedError: with the types that can.
+        RefusedError: the type is not supported; the error lists those that are.
     """
     if pa.types.is_struct(kind) and not is_element:
         for field in kind:
@@ -297,7 +298,7 @@ def _flat_types(kind: pa.DataType) -> list[pa.DataType]:
 
 
 def _flat(values: pa.Array) -> list[Field]:
-    """A column, or of structs whether they are there and a column per field."""
+    """The column; for structs, whether each is present, and a column per field."""
     if not pa.types.is_struct(values.type):
         return [values]
     there = pa.array(values.is_valid().to_pylist(), pa.bool_())

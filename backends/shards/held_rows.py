@@ -1,13 +1,13 @@
-"""Rows that wait for their turn: with `in_order`, a row counts once the watermark has reached it.
+"""Waiting rows: with `in_order`, a row counts once the watermark has reached it.
 
-Waiting rows are a table of the shard whose rows are packets: what waits of a batch is kept as tasks
-packed it, and is merged and sorted once, when it is released. A packet ends at the time of its
-first row, so that the sweep at the watermark finds by the due index the packets that have rows to
-release. What such a packet has beyond the watermark is written again, in another packet.
+Waiting rows form a table of the shard whose rows are packets: a batch's waiting rows are stored as
+tasks packed them, and are merged and sorted once, on release. A packet ends at the time of its
+first row, so the sweep at the watermark finds the packets with rows to release by the due index.
+Rows of such a packet beyond the watermark are written again, in another packet.
 
-So that long waits do not write much again, a batch's rows are divided by time: those within twice
-the time by which the watermark just advanced, then within four times, and so on. A row that waits
-for n batches is written again log n times at most, and mostly once or never.
+To limit rewrites during long waits, a batch's rows are divided by time: rows within twice the last
+advance of the watermark, then within four times, and so on. A row that waits for n batches is
+rewritten at most log n times, and mostly once or never.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ _RULE = Policy(ttl_ms=1)
 _MOST_DOUBLINGS = 10
 _PACKETS_OF_BATCH, _PACKETS_OF_SEGMENT = 1 << 20, 16
 _RATIO, _DENSE, _SPACE = 0.5, 1e9, 2.0
-"""Keys are not looked up in this table, so many runs cost little: only space matters."""
+"""This table has no look-ups by key, so many runs cost little; only space matters."""
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
@@ -47,10 +47,10 @@ def release(
     batch_id: int,
     merge: MergePolicy,
 ) -> tuple[Steps, Next]:
-    """Take a batch's rows in; give those whose turn has come, and what still waits.
+    """Add a batch's rows; return the released rows and the rows that still wait.
 
     Args:
-        held: the rows that wait.
+        held: the waiting rows.
         spec: what the operator is.
         steps: the rows of the batch, joined or merged.
         upto_ms: the watermark: rows at or before it are released (None: none is).
@@ -110,12 +110,12 @@ def _divide(steps: Steps, turn_ms: int, released: list[Steps], left: list[Steps]
 
 
 def _by_wait(steps: Steps, turn_ms: int, advance_ms: int) -> Iterator[Steps]:
-    """Waiting rows, divided by how long they wait.
+    """Waiting rows, divided by how long they will wait.
 
     Args:
         steps: the rows.
         turn_ms: the watermark.
-        advance_ms: how far it got with this batch; 0 if that is not known.
+        advance_ms: how far this batch advanced it; 0 if unknown.
     """
     highest_ms = int(steps.t_ms.max())
     doublings = range(1, _MOST_DOUBLINGS + 1)
@@ -130,7 +130,7 @@ def _by_wait(steps: Steps, turn_ms: int, advance_ms: int) -> Iterator[Steps]:
 
 
 def _packets(parts: Sequence[Steps], spec: TableSpec, batch_id: int) -> Rows:
-    """Packets as rows: their numbers take the place of hashes."""
+    """Packets as rows, with their numbers in place of hashes."""
     ids = [column.id for column in spec.carried]
     before_ms = np.array([int(part.t_ms.min()) - 1 for part in parts], dtype=np.int64)
     never = np.full(len(parts), NEVER_MS)

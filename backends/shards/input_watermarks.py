@@ -1,8 +1,8 @@
-"""The two inputs of an operator: what is noted of each, and the watermark that both allow.
+"""The two inputs of an operator: the record of each, and the watermark that both allow.
 
-By default an input without rows holds the watermark back. With `idle_after` it no longer does once
-its batches have had no row of it for so long, by the times of these batches, until one has a row
-again. Both facts are part of the state, so a batch that runs again finds what it found before.
+By default, an input without rows holds the watermark back. With `idle_after`, it stops doing so
+after it has had no rows for this long, measured by batch times, until its next row. Both facts are
+part of the state, so a repeated batch finds the same values.
 """
 
 from collections.abc import Mapping
@@ -15,21 +15,22 @@ from idlestate.retention.rules import NEVER_MS
 
 @dataclass(frozen=True, slots=True)
 class InputTerms:
-    """How far an input may hold the watermark back."""
+    """How long an input may hold the watermark back."""
 
     delay_ms: int
     idle_after_ms: int | None = None
-    """After so long without rows, not at all; None: for ever."""
+    """It no longer holds the watermark back after this long without rows; None: it always does."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputRecord:
-    """An input after a batch."""
+    """The state of an input after a batch."""
 
     rows: RowCounts = field(default_factory=RowCounts)
     quiet: tuple[int, int] | None = None
-    """The times (ms) of the first and the last batch since its last row; None: the last batch had
-    one. Only batches with rows of the other input, or rejected ones, are counted."""
+    """Times (ms) of the first and the last batch since its last row; None: the last batch had one.
+    Only batches with rows of the other input, or with rejected rows, count.
+    """
 
     def after(self, more: RowCounts, time_ms: int) -> "InputRecord":
         """The record after a batch of this time with these rows."""
@@ -39,23 +40,23 @@ class InputRecord:
         return InputRecord(rows, (self.quiet[0] if self.quiet else time_ms, time_ms))
 
     def is_idle(self, terms: InputTerms) -> bool:
-        """Whether it has had no rows for so long that it no longer holds the watermark back."""
+        """Whether it no longer holds the watermark back, because it has had no rows for so long."""
         if self.quiet is None or terms.idle_after_ms is None:
             return False
         first_ms, last_ms = self.quiet
         return last_ms - first_ms >= terms.idle_after_ms
 
     def reached_ms(self, terms: InputTerms) -> int | None:
-        """The watermark of this input alone: a row is late iff its time is not after it; None
+        """The watermark of this input alone: a row is late iff its time is not after it. None
         before the first row.
         """
         if self.rows.highest_ms == NEVER_MS:
             return None
-        # One millisecond more: a row at the highest time less the delay is not late.
+        # One millisecond less: a row at the highest time minus the delay is not late.
         return self.rows.highest_ms - terms.delay_ms - 1
 
     def started_again(self) -> "InputRecord":
-        """The record for another query, which may begin with older rows."""
+        """The record for another query, whose rows may be older."""
         return InputRecord(replace(self.rows, highest_ms=NEVER_MS))
 
     def to_json(self) -> dict[str, Any]:
@@ -85,13 +86,13 @@ def counted(inputs: Inputs, more: RowsByInput, time_ms: int) -> dict[str, InputR
 def joint_watermark_ms(
     name: str, highest_ms: int, inputs: Inputs, terms: Mapping[str, InputTerms]
 ) -> int | None:
-    """The watermark that both inputs allow after rows of one of them; None: none yet.
+    """The watermark that both inputs allow after rows of one input; None if there is none yet.
 
     Args:
         name: the input that has rows.
-        highest_ms: the highest event time of these rows; `NEVER_MS` if none counts.
-        inputs: both, as of the batch before.
-        terms: of both.
+        highest_ms: the highest event time of these rows; `NEVER_MS` if no row counts.
+        inputs: both inputs, as of the batch before.
+        terms: the terms of both inputs.
     """
     own = inputs.get(name, InputRecord())
     highest_ms = max(own.rows.highest_ms, highest_ms)

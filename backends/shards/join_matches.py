@@ -1,8 +1,8 @@
-"""Rows that match: pairs of rows with the same key whose times are near enough.
+"""Matches of a join: pairs of rows with the same key whose times are close enough.
 
 For each row, the rows that match it are neighbours among the other input's rows in order of key and
-time. So matches are found as ranges, and pairs are made from them a portion at a time: those of a
-hot key, however many they are, are never in memory together.
+time. So matches are found as ranges and expanded to pairs in portions: even the pairs of a hot key
+are never all in memory at once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,14 +19,14 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class JoinRows:
-    """Rows of one input: those in state first, then those of the batch."""
+    """Rows of one input: rows in state first, then rows of the batch."""
 
     key: Ints
-    """Of each row the number of its key."""
+    """The number of each row's key."""
     t_ms: Ints
     columns: list[Field]
     stored: int
-    """How many are in state."""
+    """The number of rows in state."""
 
     def __len__(self) -> int:
         return len(self.key)
@@ -55,7 +55,7 @@ class Matches:
 
     @staticmethod
     def joined(parts: Sequence["Matches"]) -> "Matches":
-        """The same ranges as one; pairs of few rows each are then made together."""
+        """The same ranges as one `Matches`, so that pairs of few rows each are made together."""
         starts = np.cumsum([0, *(len(part.others) for part in parts)])
         return Matches(
             np.concatenate([part.rows for part in parts]),
@@ -67,7 +67,7 @@ class Matches:
         )
 
     def pairs(self, most: int) -> Iterator[tuple[Ints, Ints]]:
-        """The positions of both rows of each pair, at most this many pairs at a time."""
+        """The positions of both rows of each pair, in portions of at most this many pairs."""
         stops = np.cumsum(self.counts)
         total = int(stops[-1]) if len(stops) else 0
         for first in range(0, total, most):
@@ -78,10 +78,10 @@ class Matches:
 
 
 def matches(rows: JoinRows, others: JoinRows, low_ms: int, high_ms: int) -> tuple[Matches, Matches]:
-    """What matches rows of the batch, and which rows of the batch match those in state.
+    """The matches of the batch's rows, and the batch's rows that match rows in state.
 
     Args:
-        rows, others: of one input and of the other.
+        rows, others: the rows of either input.
         low_ms, high_ms: the least and the greatest time from a row to one that matches it.
     """
     every = np.arange(len(others))
@@ -92,7 +92,7 @@ def matches(rows: JoinRows, others: JoinRows, low_ms: int, high_ms: int) -> tupl
 
 
 def are_matched(found: tuple[Matches, Matches], rows: JoinRows) -> Flags:
-    """Which of the rows have a match among these."""
+    """Whether each row has a match among these."""
     flags = np.zeros(len(rows), dtype=bool)
     for each in found:
         flags[each.rows[each.counts > 0]] = True
@@ -127,17 +127,20 @@ def _matches(
 
 @dataclass(frozen=True, slots=True)
 class _TimeNumbers:
-    """Numbers below `width` in the order of some times, so that key and time are one number."""
+    """Maps times to numbers below `width` in the same order, so that key and time fit into one
+    number.
+    """
 
     times_ms: Ints
-    """Ascending, each once; the first and the last one, if the numbers are milliseconds."""
+    """Distinct times in ascending order; only the first and last, if the numbers are milliseconds.
+    """
     width: int
     are_ms: bool
 
     @classmethod
     def of(cls, times_ms: Ints, keys: int) -> "_TimeNumbers":
-        """Milliseconds since the first time or, where those of so many keys do not fit 63 bits, the
-        ranks of the times.
+        """Milliseconds since the first time or, if these do not fit 63 bits together with the key
+        numbers, the ranks of the times.
         """
         first, last = int(times_ms.min()), int(times_ms.max())
         width = last - first + 2

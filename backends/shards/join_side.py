@@ -1,9 +1,9 @@
-"""One input of a join in one batch: its rows in state, its new rows, and which of both have found a
-match.
+"""One input of a join in one batch: its rows in state, its new rows, and which of them have
+matched.
 
-A row in state is a life that ends by the policy of its input, or when its last partner may have
-come (`wakes`). It is written once. That it has found a match later on is a row of a second table,
-which ends when it does; so rows are not rewritten, and a sweep removes both without a write.
+A row in state is a life that ends by the policy of its input, or after the time of its last
+possible partner (`wakes`). It is written once. If it finds a match later, a second table gets a row
+that ends at the same time; so rows are not rewritten, and a sweep removes both without a write.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,8 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _NONE = np.zeros(0, dtype=np.int64)
 _DENSE, _SPACE = 1e9, 2.0
-"""Rows are never replaced, and end by themselves: a merge pays when half of them have ended."""
+"""Rows are never replaced and end on their own, so a merge pays off when half of them have ended.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ class JoinSide:
     stored: Rows
     """Rows in state that a new row of the other input may match."""
     fresh: Rows
-    """New rows, as they would be stored, but without numbers; null keys are not among them."""
+    """New rows as they would be stored, but without numbers and without rows with null keys."""
     rows: JoinRows
-    """Both, to be matched."""
+    """Stored and new rows, to be matched."""
 
     @classmethod
     def opened(
@@ -73,13 +74,13 @@ class JoinSide:
         """The input in this batch.
 
         Args:
-            of: what is done with its rows.
+            of: what the join does with its rows.
             tables: its rows, and which of them have found a match.
-            policy: of its rows.
+            policy: the policy of its rows.
             steps: the records of the batch.
-            columns: those of this input, of all records.
+            columns: this input's columns of all records.
             at: which records are its new rows.
-            asked: the keys for which rows in state are looked up, by number.
+            asked: the numbered keys whose rows in state are looked up.
         """
         key_of_record = np.repeat(np.arange(len(steps)), steps.counts)
         key, t_ms = key_of_record[at], steps.t_ms[at]
@@ -99,7 +100,7 @@ class JoinSide:
         return cls(of, *tables, timed(policy), stored, fresh, rows)
 
     def first_matches(self, is_matched: Flags) -> Flags:
-        """Which of the rows that are matched in this batch had no match before."""
+        """Which of the rows matched in this batch had no match before."""
         found = is_matched.copy()
         hit = np.flatnonzero(is_matched[: len(self.stored)])
         found[hit] = ~self._are_marked(self.stored.take(hit))
@@ -112,8 +113,8 @@ class JoinSide:
     def unmatched(
         self, is_matched: Flags, due: Ints, sweep_at_ms: int | None, most_bytes: int
     ) -> Iterator[Loose]:
-        """The rows that end now without a match: rows in state, about this many bytes at a
-        time, and new ones.
+        """The rows that end now without a match: rows in state in portions of about this many
+        bytes, and new ones.
         """
         for ended in portions(self.runs, due, most_bytes):
             rows = ended.take(~self._are_marked(ended))
@@ -134,11 +135,11 @@ class JoinSide:
         """The rows in state after the batch.
 
         Args:
-            is_matched: which of `rows` have found a match in it.
-            due: of `due`.
+            is_matched: which of `rows` matched in this batch.
+            due: the result of `due`.
             sweep_at_ms: how far the sweep goes.
             batch_id, merge: as in `Runs.after`.
-            keeps_matched: whether rows that have found a match stay.
+            keeps_matched: whether matched rows stay in state.
         """
         is_new_matched = is_matched[self.rows.stored :]
         is_kept = ~self._are_over(sweep_at_ms)
@@ -154,7 +155,7 @@ class JoinSide:
     def following_marks(
         self, is_first: Flags, sweep_at_ms: int | None, batch_id: int, merge: MergePolicy
     ) -> Next:
-        """Which rows have found a match, after the batch; `is_first` of `first_matches`."""
+        """The table of matched rows after the batch; `is_first` comes from `first_matches`."""
         assert self.marks is not None
         hit = np.flatnonzero(is_first[: len(self.stored)])
         hit = hit[np.argsort(self.stored.hashes[hit], kind="stable")]
@@ -164,7 +165,7 @@ class JoinSide:
         return self._after(self.marks, fresh, due, sweep_at_ms, batch_id, merge)
 
     def reasons(self, due: Ints) -> Ints:
-        """Of the rows that end now the number of each `Reason`."""
+        """The number of rows that end now, by `Reason`."""
         lives = lives_of(self.runs, due)
         ends = lives.ends(self.policy)
         by_policy = ends.deadline_ms <= np.asarray(lives.with_wakes.wakes_at_ms)
@@ -192,7 +193,7 @@ class JoinSide:
         return found
 
     def _are_marked(self, rows: Rows) -> Flags:
-        """Which of these rows in state had found a match before the batch."""
+        """Which of these rows in state had a match before the batch."""
         assert self.marks is not None
         numbers = np.asarray(rows.payload[0])
         hashes = distinct(rows.hashes)
@@ -202,7 +203,7 @@ class JoinSide:
 
 
 def _stored(runs: Runs, steps: Steps, asked: Ints) -> tuple[Rows, Ints]:
-    """The open rows with these keys, and the number of the key of each."""
+    """The open rows with these keys, and the number of each row's key."""
     hashes = distinct(steps.hashes[asked])
     positions, rows = runs.between(hashes, hashes)
     rows = rows.take(~runs.are_swept(positions, rows))

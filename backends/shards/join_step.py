@@ -1,4 +1,4 @@
-"""What a batch makes of a shard of a join: as `ShardTable.apply` does for other operators."""
+"""Applies a batch to a shard of a join, as `ShardTable.apply` does for other operators."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,9 +38,9 @@ def apply_join(
     batch_id: int,
     merge: MergePolicy,
 ) -> Outcome:
-    """Take a batch into a shard; arguments as in `ShardTable.apply`, with a policy per input.
+    """Apply a batch to a shard; arguments as in `ShardTable.apply`, with a policy per input.
 
-    The change rows are a reader that makes them a portion at a time.
+    The change rows are a reader that creates them in portions.
     """
     kind = table.spec.kind
     assert isinstance(kind, StreamJoin)
@@ -92,8 +92,8 @@ def apply_join(
 
 
 def bounds_ms(kind: StreamJoin, policies: Policies) -> tuple[int, int]:
-    """The least and the greatest time from a left row to a right row that matches it, when each has
-    to be kept until the other one's time.
+    """The least and the greatest time from a left row to a matching right row, if the earlier row
+    must still be kept at the time of the later one.
     """
     low_ms, high_ms = kind.between or (-FAR_MS, FAR_MS)
     left_ms, right_ms = (_kept_ms(policy) for policy in policies)
@@ -101,7 +101,7 @@ def bounds_ms(kind: StreamJoin, policies: Policies) -> tuple[int, int]:
 
 
 def _kept_ms(policy: Policy) -> int:
-    """For how long after its time a row is kept, the last millisecond included."""
+    """How long after its time a row is kept, including the last millisecond."""
     zero, never = np.zeros(1, dtype=np.int64), np.full(1, NEVER_MS)
     end_ms = int(Lives(zero, zero, never, never).ends(policy).deadline_ms[0])
     return min(end_ms - 1, FAR_MS)
@@ -110,7 +110,7 @@ def _kept_ms(policy: Policy) -> int:
 def _sides(
     kind: StreamJoin, table: ShardTable, steps: Steps, policies: Policies
 ) -> tuple[list[JoinSide], list[Loose]]:
-    """The two inputs, and of each the new rows that have a null in their key: these match none."""
+    """The two inputs, and each one's new rows with a null in the key, which match nothing."""
     key = np.repeat(np.arange(len(steps)), steps.counts)
     is_right = np.zeros(len(key), bool) if steps.is_read is None else steps.is_read
     is_null = np.zeros(len(steps), dtype=bool)
@@ -123,7 +123,7 @@ def _sides(
     sides, loose = [], []
     for at, of in enumerate(kind.inputs_of):
         runs = tables[of.table], tables.get(of.matched)
-        # Rows in state can match the new rows of the other input alone.
+        # Rows in state can match only new rows of the other input.
         asked = distinct(key[new[1 - at]])
         sides.append(JoinSide.opened(of, runs, policies[at], steps, columns[at], new[at], asked))
         null = (is_right == bool(at)) & is_null[key]
@@ -138,7 +138,7 @@ def _taken(steps: Steps, key: Ints, columns: list[Field], chosen: Flags) -> Loos
 
 @dataclass(frozen=True)
 class _Output:
-    """Makes the rows that are emitted."""
+    """Creates the emitted rows."""
 
     table: ShardTable
     kind: StreamJoin
@@ -159,7 +159,7 @@ class _Output:
             yield self._batch(take_keys(self.steps.keys, left.key[at]), columns)
 
     def loose(self, parts: list[tuple[int, Loose]]) -> Iterator[pa.RecordBatch]:
-        """Rows of one input (0 or 1) alone, with nulls in place of the other."""
+        """Rows of one input (0 or 1), with nulls in place of the other input's columns."""
         for at, part in parts:
             n = len(part.keys[0])
             columns = list(part.columns)

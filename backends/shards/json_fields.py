@@ -1,4 +1,4 @@
-"""JSON values read back as the dataclasses that were written: every field is checked.
+"""Reads JSON values back into the dataclasses that were written, and checks every field.
 
 A value must have the type that its field declares: `int` (from 0 to the largest int64), `str`,
 `bool`, a dict, a list, a tuple, another dataclass, or one of these and None. A field may be left

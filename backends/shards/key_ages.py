@@ -1,14 +1,13 @@
 """The ages of the open lives of a shard: when they end, and when they were last used.
 
 Reading every row in each batch would cost too much. So all rows are read when the policy has
-changed, and otherwise once a minute. In between, a sample is read whenever the batches since the
-last look have changed an eighth of the keys, as when a job works off a backlog. The record keeps
-the result in absolute times, so it can be counted at any later moment. A sample consists of the
-rows with the lowest hashes; a shard of more than `_MOST_ROWS` rows is always sampled.
+changed, and otherwise once a minute. In between, a sample is read whenever batches since the last
+scan have changed an eighth of the keys, for example while a job works off a backlog. The record
+stores the result in absolute times, so it can be evaluated at any later time. A sample consists of
+the rows with the lowest hashes; a shard of more than `_MOST_ROWS` rows is always sampled.
 
-A join has lives in two tables, each with its own policy. A life also ends, or is looked at again,
-at the time that it has of its own (`Lives.due_ms`): when the last partner of a row may come, or at
-the next timer of a function.
+A join has lives in two tables, each with its own policy. A life also ends, or is due, at its own
+time (`Lives.due_ms`): after a row's last possible partner, or at a function's next timer.
 """
 
 from collections.abc import Sequence
@@ -37,13 +36,13 @@ class KeyAges:
     """The result of the last scan of a shard.
 
     Attributes:
-        policies: of each table the part of its policy that decides when lives end; none before the
-            first look.
-        at_ms: the clock's time when all rows were read.
-        seen_ms: the clock's time when some were read.
-        changed: keys written or expired since.
-        ends: when open lives are due; `FOREVER_MS` for one that nothing ends.
-        accesses: the last accesses that count under the policy.
+        policies: for each table, the part of its policy that decides when lives end; empty before
+            the first scan.
+        at_ms: the clock's time of the last scan of all rows.
+        seen_ms: the clock's time of the last scan of any rows.
+        changed: keys written or expired since that scan.
+        ends: when open lives are due; `FOREVER_MS` for a life that never ends.
+        accesses: the last accesses of open lives that count under the policy.
         first_end_ms: no open life ends before this; `NEVER_MS` if not all of them were read.
     """
 
@@ -58,18 +57,18 @@ class KeyAges:
     def after(
         self, tables: OpenLives, now_ms: int, *, changed: int, first_end_ms: int
     ) -> "KeyAges":
-        """The ages after a batch: from a new look, or from the last one and the rows that the batch
+        """The ages after a batch: from a new scan, or from the last one and the rows that the batch
         wrote.
 
         Args:
-            tables: the open lives after it, and the policies in force.
-            now_ms: the clock, which decides only whether to look.
-            changed: keys that it wrote or that expired in it.
-            first_end_ms: no life that it wrote ends before this.
+            tables: the open lives after the batch, and the policies in force.
+            now_ms: the clock, which only decides whether to scan.
+            changed: the number of keys written or expired in the batch.
+            first_end_ms: no life written in the batch ends before this.
         """
         live = sum(runs.live for runs, _ in tables)
         if not live:
-            # The next life is looked at: until it comes, there may be no batch.
+            # The next life triggers a scan; there may be no batch until it comes.
             return KeyAges(first_end_ms=FOREVER_MS)
         policies = tuple(ending(policy) for _, policy in tables)
         if self.policies != policies or not 0 <= now_ms - self.at_ms < _WAIT_MS:
@@ -89,7 +88,7 @@ class KeyAges:
         is_whole = rows <= most_rows
         due_ms, accesses_ms = [], []
         for runs, policy in tables:
-            # Of each table the same share.
+            # The same share of each table.
             lives = runs.open_lives(None if is_whole else most_rows / rows)
             due_ms.append(lives.due_ms(policy))
             accesses_ms.append(lives.last_access_ms(policy))
@@ -127,6 +126,6 @@ class KeyAges:
 
 
 def _sizes(table: tuple[Runs, Policy]) -> tuple[int, int]:
-    """Its open lives, and the rows of its runs."""
+    """The number of open lives, and of rows in the runs."""
     runs, _ = table
     return runs.live, sum(map(len, runs.runs))

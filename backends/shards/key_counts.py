@@ -18,10 +18,10 @@ class KeyCounts:
     absences: tuple[int, ...] = _NONE
     """Returning keys by the time from their expiry to their return (`age_buckets`)."""
     absent_ms: int = 0
-    """The sum of these times."""
+    """The sum of the times from expiry to return."""
 
     def plus(self, other: "KeyCounts") -> "KeyCounts":
-        """The sum of both."""
+        """The sum of both counts."""
         added = tuple(a + b for a, b in zip(self.expired, other.expired, strict=True))
         absences = zip(self.absences, other.absences, strict=True)
         return KeyCounts(

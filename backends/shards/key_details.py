@@ -1,4 +1,4 @@
-"""Facts about a key from the tables of its shard: why it is in state, or has left it.
+"""Facts about a key from the tables of its shard: why it is, or is no longer, in state.
 
 For a join, whose keys have rows instead of a life, they describe the rows of each input.
 
@@ -33,7 +33,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class KeyState(StrEnum):
-    """What is known of a key."""
+    """What is known about a key."""
 
     OPEN = "open"
     """Its life continues."""
@@ -52,18 +52,18 @@ class KeyDetails:
     """A key as its shard knows it; times in ms, None where there is none.
 
     Attributes:
-        state: what is known of it.
+        state: what is known about it.
         deadline_ms: when its life ends, or has ended.
         reason: the rule that sets the deadline: `idle`, `ttl` or `lifetime`.
         created_at_ms, written_at_ms, read_at_ms, armed_at_ms, last_access_ms, cleanup_at_ms: of an
             open or overdue life.
         remembered_since_ms: keys that ended before this are forgotten; None if none is forgotten.
-        held_rows: rows of the key that wait until the watermark reaches them.
-        held_from_ms: the time of the first of them.
-        timer_at_ms: of a function, when it is called next for the key: at its first timer, or when
-            its states expire.
-        sides: of a join, the rows of the key in state by input, `left` and `right`; the deadline is
-            that of the last one.
+        held_rows: the number of the key's rows that wait for the watermark.
+        held_from_ms: the time of the first waiting row.
+        timer_at_ms: for a function, its next call for the key: at its first timer, or when its
+            states expire.
+        sides: for a join, the key's rows in state by input, `left` and `right`; the deadline is the
+            one of the last row.
     """
 
     state: KeyState
@@ -93,10 +93,10 @@ class KeyDetails:
 
 
 def one_key(values: Sequence[Any], columns: KeyColumns) -> list[pa.Array]:
-    """A key in the types of its columns, each an array of one row.
+    """A key as one-row arrays with the types of its columns.
 
     Args:
-        values: per column its value, or the text of it; None is null.
+        values: the value of each column, or its text; None is null.
         columns: the key columns.
 
     Raises:
@@ -114,7 +114,7 @@ def key_value(name: str, kind: pa.DataType, value: Any) -> pa.Array:
 
     Args:
         name, kind: the column.
-        value: the value, or the text of it; None is null.
+        value: the value, or its text; None is null.
 
     Raises:
         ValueError: the value is of another type.
@@ -122,7 +122,7 @@ def key_value(name: str, kind: pa.DataType, value: Any) -> pa.Array:
     is_text = isinstance(value, str)
     try:
         if is_text and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
-            value = value.encode(errors="surrogateescape")  # what a command line has in its place
+            value = value.encode(errors="surrogateescape")  # how the command line passes it
         return pa.array([value], None if value is not None else kind).cast(kind)
     except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
         problem = f"{show(value)} is not a value of this type"
@@ -135,19 +135,19 @@ def key_value(name: str, kind: pa.DataType, value: Any) -> pa.Array:
 
 
 def shard_of(key: Keys, shards: int) -> int:
-    """The number of the shard in which a key of one row is."""
+    """The number of the shard of a one-row key."""
     return int(np.searchsorted(first_hashes(shards), hash_keys(key)[0], side="right")) - 1
 
 
 def details_of(
     table: ShardTable, record: ShardRecord, key: Keys, policies: Policies, now_ms: int
 ) -> KeyDetails:
-    """What a shard knows of one of its keys.
+    """What a shard knows about one of its keys.
 
     Args:
         table, record: the shard.
-        key: of `one_key`.
-        policies: those in force.
+        key: the result of `one_key`.
+        policies: the policies in force.
         now_ms: the operator's time; lives that have ended by then are overdue.
     """
     hashes = hash_keys(key)
@@ -225,10 +225,10 @@ class Explanation:
         uid: the operator.
         key: its columns by name.
         now_ms: the operator's time: its watermark, or the clock's in processing time.
-        details: what is known of the key.
+        details: what is known about the key.
         policy: the policy in effect; its `chosen_by` names what selected it.
-        policy_version: its number, from 1.
-        right_policy: of a join, the policy of right rows.
+        policy_version: the policy's version, from 1.
+        right_policy: for a join, the policy of right rows.
     """
 
     uid: str

@@ -23,10 +23,10 @@ _ENDED = {
 
 
 def key_in_words(facts: KeyDetails, moment: Callable[[int], str]) -> str:
-    """Why a key is in state, or no longer.
+    """Why a key is, or is no longer, in state.
 
     Args:
-        details: what is known of the key.
+        facts: what is known about the key.
         moment: writes a time in ms.
     """
     end = "" if facts.deadline_ms is None else moment(facts.deadline_ms)

@@ -40,7 +40,7 @@ def add(registers: Registers, hashes: npt.NDArray[np.int64]) -> Registers:
 
 
 def estimate(registers: Registers) -> float:
-    """The number of different hashes added."""
+    """The estimated number of distinct hashes added."""
     empty_registers = int((registers == 0).sum())
     raw = (
         0.7213

@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class RejectCode(IntEnum):
-    """Why a row is rejected, for reasons that depend on the row alone. A code replaces the event
+    """Why a row is rejected, for reasons that depend only on the row. A code replaces the event
     time, and is below every event time.
 
     Spark expressions set it (`row_checks`). Whether a row is late or too far ahead depends on the
@@ -78,7 +78,7 @@ def rows_as_json(
 
 
 def failed_as_json(failed: Sequence[Mapping[str, Any]], batch_id: int) -> list[str]:
-    """The same of what a function failed on; none without any."""
+    """Rows on which a function failed, in the same format; None if there are none."""
     found = [
         [batch_id, "function_error", "", json.dumps(each, default=_to_text, ensure_ascii=False)]
         for each in failed

@@ -1,7 +1,7 @@
-"""One step of a shard: its record and what a batch brings in, its next record and change rows out.
+"""One step of a shard: its record and a batch's packets in, its next record and change rows out.
 
-The same for a query's own state, for a sidecar, for batch DataFrames and for tests; what differs is
-where runs are (`idlestate.backends.shards.run_place`).
+It is the same for a query's own state, a sidecar, batch DataFrames and tests; only the place of
+runs differs (`idlestate.backends.shards.run_place`).
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from idlestate.retention.policy import FOREVER_MS
 
 
 def steps_of(spec: TableSpec, packets: Sequence[bytes], t_ms: int | None = None) -> Steps:
-    """The records of a shard's packets, one per task: merged, or joined where they wait first.
+    """The records of a shard's packets, one per task: merged, or only joined if records wait first.
 
     Args:
         spec: what the operator is.
-        packets: as they were packed.
-        t_ms: the time at which all of them count, in processing time; None: each has its own.
+        packets: the packets, as tasks packed them.
+        t_ms: in processing time, the time of all records; None: each has its own.
 
     Raises:
         PacketError: a packet is of another version.
@@ -37,7 +37,7 @@ def steps_of(spec: TableSpec, packets: Sequence[bytes], t_ms: int | None = None)
 
 
 def open_table(spec: TableSpec, record: ShardRecord, place: RunPlace) -> ShardTable:
-    """The table of a shard's record."""
+    """The table that a shard's record describes."""
     tables = {
         name: read_table(place, name, record.table(name), schema)
         for name, schema in spec.tables.items()
@@ -52,14 +52,14 @@ def next_record(
     reached_ms: int,
     now_ms: int,
 ) -> ShardRecord:
-    """Write what an outcome makes of a shard's tables; the record that names it.
+    """Write a shard's tables after an outcome, and return the record that names them.
 
     Args:
-        record: the one whose table the outcome was made of.
-        outcome: what happened to it.
-        place: where its runs are.
-        reached_ms: the time that it reached.
-        now_ms: the clock; it decides only how fresh `ages` are.
+        record: the record of the table before the outcome.
+        outcome: the result of the batch.
+        place: where the runs are.
+        reached_ms: the time that the shard reached.
+        now_ms: the clock, which only decides how fresh `ages` are.
     """
     tables, next_end_ms, lives = {}, FOREVER_MS, []
     for name, following in outcome.tables.items():
@@ -68,7 +68,7 @@ def next_record(
             next_end_ms = min(next_end_ms, runs.next_end_ms(following.policy))
         if name in LIVES:
             lives.append((runs, following.policy))
-    # Under other times to live, lives end at other times.
+    # If the times to live change, so do the ends of lives.
     ages = KeyAges() if record.ttls.changes(outcome.ttls) else record.ages
     return replace(
         record,

@@ -1,12 +1,12 @@
-"""What an operator does with its records: the one thing in which kinds of operators differ.
+"""What an operator does with its records: the only thing in which kinds of operators differ.
 
-Packing, shuffle, shards, runs, merges, sweeps, sidecar and reading back know none of it. A kind
-says which columns it reads, what of a record travels, what a life keeps, and what is shown of it.
+Packing, shuffle, shards, runs, merges, sweeps, sidecar and `read_state` do not depend on it. A kind
+defines which columns it reads, what is shuffled of a record, what a life stores, and what is shown.
 
-A record is *lifted* to one row of the `carried` columns where it is packed. A `LifeKind` also says
-how rows of one step are *combined*, there and again where packets meet, and what `of_lives` makes
-in the shard of the stored lives and the carried rows. For other kinds, the operator's step
-(`idlestate.backends.shards.operator_step`) does this.
+A record is *lifted* to one row of the `carried` columns where it is packed. A `LifeKind` also
+defines how rows of one step are *combined*, both there and when packets are merged, and how
+`of_lives` computes lives in the shard from stored lives and carried rows. For other kinds, the
+operator's step (`idlestate.backends.shards.operator_step`) does this.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,34 +30,34 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 INPUT_NUMBER = "__input"
-"""The column of records that says from which of two inputs they are: 0 or 1."""
+"""The column with the number of a record's input: 0 or 1."""
 
 
 class OperatorKind(Protocol):
-    """A kind of operator, bound to the columns of one input. Travels to tasks."""
+    """A kind of operator, bound to the columns of one input. Spark ships it to tasks."""
 
     @property
     def name(self) -> str:
-        """As it is written down: `aggregate`."""
+        """The name in a definition, such as `aggregate`."""
 
     @property
     def aggregates(self) -> tuple[Aggregate | StateColumns, ...]:
-        """What is shown of a life, as a definition is written down and as it may change."""
+        """What is shown of a life, as the definition stores it; it may change."""
 
     @property
     def inputs(self) -> Mapping[str, pa.DataType]:
-        """The columns it reads besides keys and order, with their types."""
+        """The columns that it reads in addition to key and order columns, with their types."""
 
     @property
     def carried_as_given(self) -> Mapping[str, pa.DataType]:
-        """The `inputs` that travel as they are and belong to no aggregate. Records that wait for
-        their turn keep them, so a changed definition may only widen their types.
+        """The `inputs` that are carried unchanged and belong to no aggregate. Waiting records
+        contain them, so a changed definition may only widen their types.
         """
 
     @property
     def in_lists(self) -> tuple[Aggregate, ...]:
-        """Aggregates whose columns a life keeps in lists. These cannot be widened as they are read,
-        so the columns keep their types.
+        """Aggregates whose columns a life stores as lists. Lists cannot be widened on reading, so
+        the columns must keep their types.
         """
 
     @property
@@ -66,21 +66,23 @@ class OperatorKind(Protocol):
 
     @property
     def carried(self) -> tuple[Column, ...]:
-        """The columns of a step, from where it is packed to its shard."""
+        """The columns of a step between packing and its shard."""
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """The columns of a life that the table keeps; an expire row shows these alone."""
+        """The columns of a life that the table stores; an expire row is computed from these
+        alone.
+        """
 
     @property
     def results(self) -> tuple[tuple[str, pa.DataType], ...]:
         """The columns shown of a life, after its keys."""
 
     def lift(self, values: Mapping[str, pa.Array], is_write: Flags, t_ms: Ints) -> list[Field]:
-        """The carried columns of single records; of reads only that they were there."""
+        """The carried columns of single records; a read contributes only its presence."""
 
     def at(self, carried: list[Field], t_ms: int) -> list[Field]:
-        """The same as if all records were of this time (ms)."""
+        """The same columns as if all records had this time (ms)."""
 
     def result(self, life: list[Field]) -> list[pa.Array]:
         """The `results` of lives.
@@ -90,34 +92,34 @@ class OperatorKind(Protocol):
         """
 
     def tables(self, keys: KeyColumns, stored: tuple[Column, ...]) -> dict[str, TableSchema]:
-        """The tables of a shard, by name. Those in `LIVES` have open lives; the second of these is
-        of a second input with retention of its own.
+        """The tables of a shard, by name. Those in `LIVES` hold open lives; the second one belongs
+        to a second input with its own retention.
 
         Args:
             keys: the key columns.
-            stored: its `stored` columns, with the ids that they have in files.
+            stored: its `stored` columns, with their ids in files.
         """
 
     def whole(self, rows: Rows, tables: Mapping[str, Runs]) -> Rows:
-        """Lives with what the tables of their entries keep of them in their rows.
+        """Lives with the contents of their entry tables moved into their rows.
 
         Args:
             rows: the lives.
-            tables: those of the shard.
+            tables: the tables of the shard.
         """
 
     def entry_counts(self, life: Sequence[Field]) -> Mapping[str, Ints]:
-        """How many rows lives have in the tables of their entries, by table."""
+        """The number of rows that lives have in their entry tables, by table."""
 
     @property
     def output(self) -> pa.Schema | None:
-        """The columns of the rows that the operator's step emits, if these are all its own: without
-        the number of the batch. None: rows of lives, or those of `EmitsRows`.
+        """The columns of the emitted rows, without the batch number, if the operator's step defines
+        all of them. None: rows of lives, or those of `EmitsRows`.
         """
 
 
 class KindDefaults:
-    """What a kind says of some members of `OperatorKind` unless it differs from most."""
+    """Defaults for members of `OperatorKind` that most kinds share."""
 
     orders_steps = True
     """See `OperatorKind`."""
@@ -149,11 +151,11 @@ class KindDefaults:
 
 @runtime_checkable
 class LifeKind(OperatorKind, Protocol):
-    """A kind that says what a life is after a batch, for all lives at once."""
+    """A kind that computes all lives after a batch at once."""
 
     @property
     def writes_once(self) -> bool:
-        """Whether the record that begins a life is its one write, and all others are reads."""
+        """Whether only the record that begins a life is a write, and all others are reads."""
 
     @property
     def combines(self) -> bool:
@@ -161,13 +163,13 @@ class LifeKind(OperatorKind, Protocol):
 
     @property
     def life(self) -> tuple[Column, ...]:
-        """The columns of a life while a batch works on it; `stored` are some of them."""
+        """The columns of a life while a batch is processed; `stored` is a subset."""
 
     def combined(self, carried: list[Field], starts: Ints) -> list[Field]:
-        """Rows that are one step as one row each; a step's rows go from one start to the next."""
+        """One row per step; a step's rows go from one start to the next."""
 
     def of_lives(self, old: list[Field], carried: list[Field], walk: DividedLives) -> list[Field]:
-        """What each life of the walk is after the batch.
+        """Each life of the walk after the batch.
 
         Args:
             old: the `life` columns of the lives that were stored.
@@ -176,4 +178,6 @@ class LifeKind(OperatorKind, Protocol):
         """
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:
-        """Which lives of the walk an update shows; `is_over` says which ones the batch ends."""
+        """Which lives of the walk are shown as updates; `is_over` marks those that the batch
+        ends.
+        """

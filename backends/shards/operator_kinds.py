@@ -24,18 +24,18 @@ def kind_of(
     classes: Classes | None = None,
     blanks: Mapping[str, pa.RecordBatch] | None = None,
 ) -> OperatorKind:
-    """The kind that is written down under a name.
+    """The kind with this name in a definition.
 
     Args:
-        name: of the kind.
-        aggregates: names, texts and ids.
-        schema: the types that they are bound to, as in `schema_of`.
+        name: the kind's name.
+        aggregates: their names, texts and ids.
+        schema: the types they are bound to, as in `schema_of`.
         order: the order columns.
-        classes, blanks: of users' accumulators, as in `bind`.
+        classes, blanks: users' accumulators, as in `bind`.
 
     Raises:
-        AggregateError: an aggregate makes no sense.
-        KeyError, ValueError: there is none of that name, or the parts do not fit together.
+        AggregateError: an aggregate is not valid.
+        KeyError, ValueError: there is no kind with this name, or the parts do not fit together.
     """
     if name == PROCESS:
         return FunctionState.from_schema(aggregates, schema)
@@ -47,13 +47,13 @@ def kind_of(
 
 
 def schema_of(kind: OperatorKind, inputs: Mapping[str, pa.DataType]) -> pa.Schema:
-    """The types that a kind is bound to, of which `kind_of` makes it again."""
+    """The types that a kind is bound to, from which `kind_of` recreates it."""
     return kind.to_schema(inputs) if isinstance(kind, FunctionState) else pa.schema(inputs)
 
 
 def is_of_sides(name: str) -> bool:
-    """Whether the kind that is written down under a name has rows of two inputs instead of lives,
-    as in `TableSpec`.
+    """Whether the kind with this name has rows of two inputs instead of lives, as in
+    `TableSpec`.
     """
     return name.startswith(JOIN)
 

@@ -1,6 +1,6 @@
-"""What a batch does to a shard: the step in which operators differ, regardless of their data.
+"""What a batch does to a shard: the step that differs between operators, independent of their data.
 
-Travels to tasks, so it imports nothing until it is used.
+Spark ships it to tasks, so it imports nothing until it is used.
 """
 
 from dataclasses import dataclass
@@ -27,16 +27,16 @@ class OperatorStep(Protocol):
         merge: "MergePolicy",
         showing: "Showing | None",
     ) -> "Outcome":
-        """Take a batch into a shard; arguments as in `ShardTable.apply`.
+        """Apply a batch to a shard; arguments as in `ShardTable.apply`.
 
-        Of the policies, the first is that of the operator or of its first input, the second that of
-        a second input with retention of its own.
+        The first policy is that of the operator or of its first input, the second one that of a
+        second input with its own retention.
         """
 
 
 @dataclass(frozen=True)
 class LifeStep:
-    """Of operators whose kind says what a life is (`LifeKind`): that of the table itself."""
+    """The step of operators with a `LifeKind`: the one of the table itself."""
 
     def apply(
         self,

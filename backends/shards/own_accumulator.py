@@ -1,7 +1,7 @@
-"""A user's accumulator as the table computes with it, and as a definition writes it down.
+"""A user's accumulator, as the table computes with it and as a definition stores it.
 
-A definition names the class, as `package.module:Class(col)`, and holds a row with the columns of
-its state, so that a definition can be compared without the class.
+A definition names the class, as `package.module:Class(col)`, and contains a row with the columns of
+its state, so definitions can be compared without the class.
 """
 
 import base64
@@ -24,26 +24,26 @@ from idlestate.errors import RefusedError
 
 Ints = npt.NDArray[np.int64]
 Classes = Mapping[str, type[Accumulator]]
-"""Classes of users by the reference under which a definition has them."""
+"""Users' classes by their reference in definitions."""
 _RESULT = "result"
 
 
 class AccumulatorError(RefusedError, ValueError):
-    """A user's accumulator raised an error, or returned something else than it declares."""
+    """A user's accumulator raised an error, or returned something other than it declares."""
 
 
 @dataclass(frozen=True)
 class OwnAccumulator:
-    """An accumulator of a user's. Its fields are the columns of the state, as Arrow arrays."""
+    """A user's accumulator. Its fields are the columns of the state, as Arrow arrays."""
 
     name: str
-    """Of the aggregate, for errors."""
+    """The aggregate's name, for errors."""
     reference: str
     columns: tuple[str, ...]
     blank: pa.RecordBatch
     """One row: the state without records, then a null of the result type."""
     given: Accumulator | None
-    """None if the class is imported when it is first needed."""
+    """The user's object; None if the class is imported on first use."""
 
     @property
     def field_types(self) -> tuple[pa.DataType, ...]:
@@ -57,14 +57,14 @@ class OwnAccumulator:
 
     @property
     def written(self) -> str:
-        """The state as a definition has it."""
+        """The state as a definition stores it."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.blank.schema) as writer:
             writer.write_batch(self.blank)
         return base64.b64encode(sink.getvalue()).decode()
 
     def lift(self, values: dict[str, pa.Array], is_write: npt.NDArray[np.bool_]) -> list[Field]:
-        """The state after each record; that of none for reads."""
+        """The state after each record; for reads, the state without records."""
         rows = np.flatnonzero(is_write)
         if not len(rows):
             return self._blanks(len(is_write))
@@ -97,11 +97,11 @@ class OwnAccumulator:
 
     @cached_property
     def made(self) -> Accumulator:
-        """The user's own object.
+        """The user's object.
 
         Raises:
             AggregateError: its class cannot be imported.
-            AccumulatorError: it declares another state than is stored.
+            AccumulatorError: its declared state differs from the stored one.
         """
         if self.given is not None:
             return self.given
@@ -148,13 +148,13 @@ class OwnAccumulator:
 
 
 def reference_of(made: Accumulator) -> str:
-    """The name under which a definition has the class of an accumulator."""
+    """The reference to an accumulator's class in a definition."""
     kind = type(made)
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def loaded_class(reference: str) -> type[Accumulator] | None:
-    """The class, if its module is loaded already."""
+    """The class, if its module is already loaded."""
     module, _, path = reference.partition(":")
     found: Any = sys.modules.get(module)
     for part in path.split("."):
@@ -167,7 +167,7 @@ def class_of(name: str, reference: str) -> type[Accumulator]:
     """The class, imported.
 
     Raises:
-        AggregateError: it cannot be imported, or is no accumulator.
+        AggregateError: it cannot be imported, or is not an accumulator.
     """
     module = reference.partition(":")[0]
     try:
@@ -190,7 +190,7 @@ def blank_of(name: str, made: Accumulator) -> pa.RecordBatch:
     """A row with the state without records, and a null of the result type.
 
     Raises:
-        AggregateError: the class does not declare them, or does not fit them.
+        AggregateError: the class does not declare the state, or does not match its declaration.
     """
     try:
         state, initial = dict(made.state), list(made.init())
@@ -208,10 +208,10 @@ def blank_of(name: str, made: Accumulator) -> pa.RecordBatch:
 
 
 def read_blank(written: str) -> pa.RecordBatch:
-    """The row that a definition holds.
+    """The row in a definition.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text does not contain one.
     """
     try:
         return pa.ipc.open_stream(base64.b64decode(written)).read_next_batch()
@@ -220,7 +220,7 @@ def read_blank(written: str) -> pa.RecordBatch:
 
 
 def _as(found: Any, kind: pa.DataType, rows: int) -> pa.Array:
-    """An array as the engine takes it."""
+    """An array in the form that the engine uses."""
     array = found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
     if not isinstance(array, pa.Array):
         array = pa.array(array)

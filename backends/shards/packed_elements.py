@@ -1,4 +1,6 @@
-"""Lists as the bytes of their elements, in columns of binaries; of texts their lengths first."""
+"""Lists as the bytes of their elements, in binary columns; for strings, a column of lengths comes
+first.
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -20,7 +22,7 @@ def packed_types(kind: pa.DataType | None) -> list[pa.DataType]:
 
 
 def packed(lists: pa.ListArray) -> list[Field]:
-    """Lists as the bytes of their elements; of texts their lengths first."""
+    """Lists as the bytes of their elements; for strings, the lengths come first."""
     offsets = lists.offsets.to_numpy().astype(np.int64)
     values = lists.values
     if values.null_count:
@@ -46,7 +48,7 @@ def _bytes(offsets: Any, items: Any, missing: Any) -> pa.BinaryArray:
 
 
 def _plain(values: pa.Array) -> Any:
-    """Values of one width as numpy has them; those of decimals as bytes."""
+    """Fixed-width values as a numpy array; decimals as bytes."""
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())
     width = values.type.bit_width // 8
@@ -56,7 +58,7 @@ def _plain(values: pa.Array) -> Any:
 
 
 def unpacked(parts: Iterator[Field], kind: pa.DataType | None) -> list[Any]:
-    """Packed lists as lists, None where there is none."""
+    """Packed lists as lists; None where there is no list."""
     data, places, there = _contents(next(parts))
     if _is_text(kind):
         lengths = np.frombuffer(data, dtype=np.int32)
@@ -79,11 +81,11 @@ def unpacked(parts: Iterator[Field], kind: pa.DataType | None) -> list[Any]:
 
 
 def packed_int64(field: Field) -> tuple[Ints, Ints, Ints]:
-    """The numbers of a column of packed lists, where those of each list begin, and the rows that
-    have these lists; without rows that have no number.
+    """The numbers in a column of packed lists, where each list begins, and the row of each list;
+    rows without numbers are omitted.
     """
     array = to_arrow(field)
-    # A missing list may have bytes; without it those of the others adjoin.
+    # A null list may have bytes; once removed, the bytes of the other lists are contiguous.
     data, places, _ = _contents(array.drop_null())
     has_some = np.diff(places) > 0
     rows = np.flatnonzero(is_valid(array))[has_some]
@@ -91,14 +93,14 @@ def packed_int64(field: Field) -> tuple[Ints, Ints, Ints]:
 
 
 def put_extremes(of: np.ufunc, stamps: Field, found: Ints) -> None:
-    """Put the highest or lowest of each list of packed stamps where there is one."""
+    """Write the highest or lowest stamp of each packed list that has one."""
     stamps_ms, begins, rows = packed_int64(stamps)
     if len(rows):
         found[rows] = of.reduceat(stamps_ms, begins)
 
 
 def _contents(field: Field) -> tuple[Any, Any, list[bool]]:
-    """All bytes of a column of binaries, where each begins and ends, and which are there."""
+    """All bytes of a binary column, where each value begins and ends, and which are not null."""
     assert isinstance(field, pa.Array)
     places = np.frombuffer(field.buffers()[1], dtype=np.int32)
     places = places[field.offset : field.offset + len(field) + 1].astype(np.int64)

@@ -1,9 +1,9 @@
-"""Lists of items per row, kept as columns of bytes, so that they move as other columns do.
+"""Lists of items per row, stored as binary columns so that they can be handled like other columns.
 
-Items have parts, such as a value and a time. A part is one binary column: the cell of a row has the
-bytes of its items one after the other. So the bytes of all rows are the items of all rows, and
-nothing is unpacked row by row. Texts and binaries have two columns, lengths (int32) and bytes. A
-part that may be null has one column more, a byte per item that is 1 where there is a value.
+Items have parts, such as a value and a time. A part is one binary column: the cell of a row
+contains the bytes of its items one after the other. So the column's buffer contains the items of
+all rows, and nothing is unpacked row by row. Strings and binaries have two columns, lengths (int32)
+and bytes. A nullable part has an additional column with a byte per item, 1 where there is a value.
 """
 
 from collections.abc import Sequence
@@ -23,24 +23,24 @@ CELLS = pa.large_binary()
 
 @dataclass(frozen=True)
 class ItemPart:
-    """A part of each item: of a type of fixed width, text or binary."""
+    """A part of each item, with a fixed-width, string or binary type."""
 
     kind: pa.DataType
     may_be_null: bool = False
 
     @property
     def is_text(self) -> bool:
-        """Whether its values have lengths of their own."""
+        """Whether its values have different lengths."""
         return bool(pa.types.is_string(self.kind) or pa.types.is_binary(self.kind))
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of an item in the first column."""
+        """The number of bytes per item in the first column."""
         return 4 if self.is_text else max(8, self.kind.bit_width) // 8
 
     @property
     def columns(self) -> int:
-        """How many columns it takes."""
+        """The number of its columns."""
         return 1 + self.is_text + self.may_be_null
 
     def pack(self, items: pa.Array, ends: Ints) -> list[pa.Array]:
@@ -57,7 +57,7 @@ class ItemPart:
         return [_cells(lengths, ends), _of_buffers(places, data), *flags]
 
     def unpack(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """The items of all rows; texts as large ones."""
+        """The items of all rows; strings and binaries as their large types."""
         data = [_data_of(column) for column in columns]
         valid = _bits(data[-1]) if self.may_be_null else None
         count = data[0].size // self.item_bytes
@@ -89,7 +89,7 @@ class PackedLists:
         return [column for part, values in pairs for column in part.pack(values, ends)]
 
     def unpack(self, columns: Sequence[Field]) -> tuple[list[pa.Array], Ints]:
-        """The parts of all items, and how many each row has."""
+        """The parts of all items, and the number of items in each row."""
         items, at = [], 0
         for part in self.parts:
             items.append(part.unpack(columns[at : at + part.columns]))
@@ -102,7 +102,7 @@ class PackedLists:
         """The parts of all items of segments of rows, and the segment of each.
 
         Args:
-            columns: of n rows.
+            columns: columns of n rows.
             starts: the first row of each segment; rows before starts[0] belong to none.
         """
         items, counts = self.unpack(
@@ -114,7 +114,7 @@ class PackedLists:
 
 
 def _fixed(items: pa.Array) -> npt.NDArray[Any]:
-    """The values of a type of fixed width, a row of bytes each."""
+    """Fixed-width values, each as a row of bytes."""
     if pa.types.is_boolean(items.type):
         items = items.cast(pa.uint8())
     width = items.type.bit_width // 8

@@ -1,14 +1,15 @@
-"""A packet: the steps of one task for one shard as one Arrow cell.
+"""A packet: the steps of one task for one shard, in one Arrow cell.
 
-Layout, version 4: an Arrow IPC stream of one record batch. Columns: `hash` int64; the key
-columns `k0`, `k1` ...; `steps`, a list per key of struct { `t`: ms since the packet's first;
-`read` bool, only when some row is a read; `o0` ... the order columns; `c0` ... what the operator's
-kind carries, without those that are null in every row, as the columns of a join's other input }.
-Times and carried integers are of the narrowest type that holds those of the packet. The schema's
-metadata holds the format version, the packet's first time and the newest one of its task (ms).
+Layout, version 4: an Arrow IPC stream of one record batch. Columns: `hash` int64; the key columns
+`k0`, `k1` ...; `steps`, a list per key of struct { `t`: ms since the packet's first; `read` bool,
+only if some row is a read; `o0` ... the order columns; `c0` ... the carried columns of the
+operator's kind, without those that are null in every row, such as the columns of a join's other
+input }. Times and carried integers use the narrowest type that fits all values of the packet. The
+schema's metadata contains the format version, the packet's first time and its task's newest time
+(ms).
 
-A packet that is kept, of rows that wait (`idlestate.backends.shards.held_rows`), has all carried
-columns under their ids, so that it can be read after the definition has changed.
+A stored packet of waiting rows (`idlestate.backends.shards.held_rows`) contains all carried columns
+under their ids, so that it can be read after the definition has changed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,20 +30,22 @@ _VERSION = b"4"
 _VERSION_KEY = b"idlestate.packet"
 _FIRST_KEY, _NEWEST_KEY = b"idlestate.first_ms", b"idlestate.newest_ms"
 _MOST_BYTES = 2**31 - 1
-"""So much a binary column holds; a large binary column has no such limit."""
+"""The most bytes that a binary column can hold; a large binary column has no such limit."""
 _NARROW = {"i": (np.int8, np.int16, np.int32), "u": (np.uint8, np.uint16, np.uint32)}
 
 
 class PacketError(RefusedError, ValueError):
-    """A packet of another version of idlestate: run driver and executors on the same version."""
+    """A packet comes from another version of idlestate: run the same version on driver and
+    executors.
+    """
 
 
 class PacketsTooLargeError(RefusedError, ValueError):
-    """The rows of one task do not fit into its packets: have fewer rows read in a batch."""
+    """The rows of one task do not fit into its packets: read fewer rows per batch."""
 
 
 class KeptPacketError(DamagedStateError, ValueError):
-    """Rows that wait cannot be read: another version of idlestate stored them."""
+    """Waiting rows cannot be read: another version of idlestate stored them."""
 
 
 def encode_packet(steps: Steps) -> bytes:
@@ -57,12 +60,12 @@ def encode_packets(
     """A packet for each part, as a column.
 
     Args:
-        parts: what each holds.
+        parts: the steps of each packet.
         kind: the column's type: binary, or large binary.
-        ids: those of the carried columns, of packets that are kept.
+        ids: for stored packets, the ids of the carried columns.
 
     Raises:
-        PacketsTooLargeError: they do not fit into such a column.
+        PacketsTooLargeError: the packets do not fit into such a column.
     """
     sink = pa.BufferOutputStream()
     ends = [0]
@@ -118,11 +121,11 @@ def decode_packet(data: bytes, spec: TableSpec, *, is_kept: bool = False) -> Ste
     Args:
         data: the packet.
         spec: what the operator is.
-        is_kept: whether it was kept, and so has its columns by id.
+        is_kept: whether it is a stored packet, with columns by id.
 
     Raises:
-        PacketError: a packet of a task has another format version.
-        KeptPacketError: a packet that was kept has another format version.
+        PacketError: a task's packet has another format version.
+        KeptPacketError: a stored packet has another format version.
     """
     reader = pa.ipc.open_stream(data)
     version = (reader.schema.metadata or {}).get(_VERSION_KEY)
@@ -170,7 +173,7 @@ def decode_packet(data: bytes, spec: TableSpec, *, is_kept: bool = False) -> Ste
 
 
 def _narrowed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Integers in the narrowest type that holds them all; other numbers as they are."""
+    """Integers in the narrowest type that fits all of them; other numbers unchanged."""
     if values.dtype.kind not in _NARROW or not len(values):
         return values
     low, high = values.min(), values.max()

@@ -1,9 +1,9 @@
-"""approx_percentile: counts per bin of values, with a relative error that is known beforehand.
+"""approx_percentile: counts per bin of values, with a known relative error.
 
-A bin holds the doubles that agree in sign, exponent and the first bits of their fraction: 2**bits
-bins from one power of two to the next, each as wide as 2**-bits of its lower bound. The middle of a
-bin is off by at most 2**-(bits + 1) of a value in it. Bins are fixed, so that counts just add up,
-in whatever order; to find the bin of a value takes no logarithm.
+A bin contains the doubles with the same sign, exponent and first fraction bits. There are 2**bits
+bins from one power of two to the next, each at most 2**-bits of its lower bound wide. The middle of
+a bin is off by at most 2**-(bits + 1) of a value in it. Bins are fixed, so counts can be added in
+any order; finding the bin of a value needs no logarithm.
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,14 @@ _BINS = PackedLists((ItemPart(pa.int64()), ItemPart(pa.int64())))
 
 @dataclass(frozen=True, slots=True)
 class ApproxPercentile:
-    """The value below or at which the share `p` of the values is. Fields: bins and their counts."""
+    """The value at or below which the share `p` of the values lies. Fields: bins and their
+    counts.
+    """
 
     column: str
     p: float
     accuracy: int
-    """One over the relative error that is allowed."""
+    """The inverse of the allowed relative error."""
     result_type: pa.DataType
 
     field_types = _BINS.field_types
@@ -77,7 +79,7 @@ class ApproxPercentile:
         return pa.array(found, mask=is_empty).cast(self.result_type)
 
     def _middles(self, bins: Ints) -> npt.NDArray[np.float64]:
-        """A double from each bin; of that around zero and those of no numbers the one there is."""
+        """The middle double of each bin; for zero, infinity and NaN, the value itself."""
         size = np.where(bins < 0, -1 - bins, bins)
         lower = size << self._shift
         middle = (lower | np.int64(1 << (self._shift - 1))).view(np.float64)
@@ -86,7 +88,9 @@ class ApproxPercentile:
         return np.where(bins < 0, -magnitude, magnitude) + 0.0
 
     def _whole(self, found: npt.NDArray[np.float64]) -> Ints:
-        """The integer towards zero, which is in its bin too: bounds of wide bins are whole."""
+        """Truncated to an integer, which stays in the same bin, because wide bins have integer
+        bounds.
+        """
         limits = np.iinfo(self.result_type.to_pandas_dtype())
         too_small, too_large = found <= float(limits.min), found >= float(limits.max)
         whole = np.where(too_small | too_large, 0.0, found).astype(np.int64)

@@ -1,7 +1,7 @@
 """The plan of a policy change: which open lives the new policy would remove, and when.
 
-A life that both policies end by a time is removed in any case. The effect of the change consists of
-the lives that only the new policy ends. Computing a plan removes nothing.
+A life that both policies end by a time is removed in any case. The effect of the change is the
+lives that only the new policy ends. Computing a plan removes nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Open lives that end by a time: keys, and bytes of state, from the mean of each run."""
+    """Open lives that end by a time: keys, and bytes of state, estimated by the mean of each
+    run.
+    """
 
     keys: int = 0
     bytes: int = 0
@@ -40,9 +42,9 @@ class Horizon:
 
     Attributes:
         in_ms: the time, counted from now.
-        new: by the new policy.
-        current: by the current one.
-        more: by the new policy, and not by the current one.
+        new: what the new policy removes.
+        current: what the current policy removes.
+        more: what only the new policy removes.
     """
 
     in_ms: int
@@ -54,7 +56,7 @@ class Horizon:
 def horizons_of(
     table: ShardTable, record: ShardRecord, policies: Policies, others: Policies, now_ms: int
 ) -> tuple[Horizon, ...]:
-    """What other policies would remove of a shard's open lives; this takes as long as a sweep.
+    """What other policies would remove of a shard's open lives; takes as long as a sweep.
 
     Args:
         table, record: the shard.
@@ -114,7 +116,7 @@ def to_numbers(horizons: Sequence[Horizon]) -> list[list[int]]:
 
 
 def of_numbers(numbers: Sequence[Sequence[int]]) -> tuple[Horizon, ...]:
-    """Horizons of plain numbers."""
+    """Horizons from plain numbers."""
     return tuple(
         Horizon(in_ms, Removal(*each[:2]), Removal(*each[2:4]), Removal(*each[4:]))
         for in_ms, each in zip(HORIZONS_MS, numbers, strict=True)
@@ -123,7 +125,7 @@ def of_numbers(numbers: Sequence[Sequence[int]]) -> tuple[Horizon, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PolicyPlan:
-    """What another policy would remove of one operator.
+    """What another policy would remove from one operator.
 
     Attributes:
         uid: the operator.
@@ -133,7 +135,7 @@ class PolicyPlan:
         stored_keys: open lives, including overdue ones.
         stored_bytes: their bytes.
         horizons: what would be removed now, in an hour and in a day.
-        right: for a join, the policy of right rows in effect, and the new one.
+        right: for a join, the current and the new policy of right rows.
     """
 
     uid: str
@@ -235,7 +237,7 @@ def _bytes_at(current: Runs, positions: Ints, row_bytes: Sequence[float]) -> Flo
 
 
 def _entry_bytes(table: ShardTable, record: ShardRecord, at: Ints) -> Floats:
-    """Bytes of what the tables of entries keep of the lives at positions."""
+    """Bytes in the entry tables that belong to the lives at these positions."""
     size, kind = np.zeros(len(at)), table.spec.kind
     if record.entry_tables:
         begin = 0

@@ -1,9 +1,8 @@
 """Expired keys that are still remembered, so that returning keys can be counted.
 
-They are rows of a separate table: without key columns (only the hash counts), with the end of the
-key's last life as the time of its write, and with the reason in a column that is omitted while
-all are idle. A row is forgotten by expiry: `remember` is its ttl. A key that returns leaves a
-tombstone.
+They are rows of a separate table without key columns (only the hash counts). The time of the write
+is the end of the key's last life; a column with the reason is omitted while all reasons are idle. A
+row is forgotten by expiry, with `remember` as its ttl. A returning key leaves a tombstone.
 """
 
 from dataclasses import replace
@@ -26,14 +25,14 @@ SCHEMA = TableSchema(columns=(Column("reason", np.array([Reason.IDLE], dtype=np.
 
 
 def remembering(policy: Policy) -> Policy:
-    """The policy of remembered ends: the first sweep after its `remember` span forgets an end."""
+    """The policy of remembered keys: the first sweep after the `remember` span forgets a key."""
     if policy.remember_for_ms == FOREVER_MS:
         return Policy()
     return Policy(ttl_ms=policy.remember_for_ms + 1)
 
 
 def ends_of(ended: Runs, hashes: Ints) -> Ints:
-    """When keys with these ascending hashes ended; `NEVER_MS` for those not remembered."""
+    """When keys with these ascending hashes ended; `NEVER_MS` for keys that are not remembered."""
     found_ms = np.full(len(hashes), NEVER_MS)
     if ended.live and len(hashes):
         at, rows = ended.look_up(hashes, [])
@@ -42,7 +41,7 @@ def ends_of(ended: Runs, hashes: Ints) -> Ints:
 
 
 def end_of(ended: Runs, hashes: Ints) -> tuple[int, Reason] | None:
-    """When and why the key with this one hash ended; None if that is not remembered."""
+    """When and why the key with this hash ended; None if it is not remembered."""
     _, rows = ended.with_schema(SCHEMA).look_up(hashes, [])
     if not len(rows):
         return None
@@ -70,7 +69,7 @@ def remembered(
         batch_id, merge: see `Runs.after`.
     """
     rule = remembering(policy)
-    if not ended.runs:  # none to revive; ends that are forgotten at once, as of windows, leave none
+    if not ended.runs:  # nothing to revive; ends forgotten at once leave no row
         revived = revived[:0]
         if sweep_at_ms is not None:
             stay = ~is_due(_lives(ends.deadline_ms).ends(rule).deadline_ms, sweep_at_ms)
@@ -107,7 +106,7 @@ def remembered(
 
 
 def _last_ends(hashes: Ints, ends: Ends) -> tuple[Ints, Ints, Reasons]:
-    """Each hash once, ascending, with its last end and that end's reason."""
+    """Distinct hashes, ascending, each with its last end and the reason."""
     order = np.lexsort((ends.deadline_ms, hashes))
     hashes, ends = hashes[order], ends.take(order)
     is_last = np.ones(len(hashes), dtype=bool)

@@ -1,4 +1,4 @@
-"""Counts of the input rows of an operator, and of late and rejected ones by reason."""
+"""Counts of an operator's input rows, and of late and rejected rows by reason."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from idlestate.retention.rules import NEVER_MS
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Input rows of the operator, and by reason those that changed nothing."""
+    """The operator's input rows, and by reason the rows that changed nothing."""
 
     input: int = 0
     late: int = 0
@@ -21,8 +21,9 @@ class RowCounts:
     null_key: int = 0
     function_error: int = 0
     highest_ms: int = NEVER_MS
-    """The highest event time of accepted rows, the only figure that is not a count; `NEVER_MS` if
-    there is none."""
+    """The highest event time of accepted rows; `NEVER_MS` if there are none. The only figure that
+    is not a count.
+    """
 
     @property
     def rejected(self) -> int:
@@ -30,7 +31,7 @@ class RowCounts:
         return sum(getattr(self, name) for name in _REASONS)
 
     def plus(self, other: "RowCounts") -> "RowCounts":
-        """The sum of both."""
+        """The sum of both counts."""
         mine, theirs = self.as_dict(), other.as_dict()
         total = {name: mine[name] + theirs[name] for name in mine}
         total["highest_ms"] = max(self.highest_ms, other.highest_ms)
@@ -45,7 +46,7 @@ _NAMES = tuple(each.name for each in fields(RowCounts))
 _REASONS = tuple(name for name in _NAMES if name not in ("input", "late", "highest_ms"))
 
 RowsByInput = Mapping[str, RowCounts]
-"""Counts by the name of the input, which is empty if the operator has one."""
+"""Counts by input name, which is empty if the operator has only one input."""
 
 
 def to_text(counts: RowsByInput) -> str:

@@ -1,4 +1,4 @@
-"""The place of a shard's runs, and reading and writing a table there.
+"""The place of a shard's runs, and how a table is read from it and written to it.
 
 A place stores bytes under names: files of a checkpoint or of a remote store, or values of the
 sidecar's store. It writes a run once and never changes it. A run counts if the record names it.
@@ -19,26 +19,26 @@ class RunPlace(Protocol):
     """The runs of one shard."""
 
     def write(self, table: str, segments: Iterator[Segment], following: Next) -> tuple[RunRef, Run]:
-        """Write a run; it is complete when this returns, or when its record is written.
+        """Write a run; it is durable when this returns, or when its record is written.
 
         Args:
             table: the name of the table.
             segments: at least one, in order of hash.
-            following: the batch's result, of which they are made.
+            following: the batch's result that the segments contain.
 
         Raises:
             OSError: the disk is full or unavailable; nothing is left behind.
         """
 
     def read(self, table: str, ref: RunRef, schema: TableSchema) -> Run:
-        """Open a run, or return the one that was written or read before, with its old schema.
+        """Open a run, or return the one written or read before, with its old schema.
 
         Raises:
             ValueError: it is lost or damaged.
         """
 
     def keep(self, table: str, runs: Mapping[RunRef, Run]) -> None:
-        """Note the current runs of the table: others need not stay open."""
+        """Note the current runs of the table; other runs need not stay open."""
 
 
 def read_table(place: RunPlace, name: str, record: TableRecord, schema: TableSchema) -> Runs:

@@ -1,7 +1,8 @@
 """The kind of operator behind `over`: a record is emitted with the aggregates of its life so far.
 
-As in SQL, records of one time (and equal order columns) are peers: each is emitted with all of them
-counted. In a frame of rows, none has peers. `bounded_over` has frames that are shorter than a life.
+As in SQL, records with the same time (and equal order columns) are peers: each is emitted with
+aggregates that include all of them. A ROWS frame has no peers. `bounded_over` implements frames
+that are shorter than a life.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,14 +35,14 @@ Flags = npt.NDArray[np.bool_]
 class Over(EmitsRecords):
     """See `idlestate.backends.shards.operator_kind.LifeKind`.
 
-    In a definition, columns of the record stand as the aggregate `first` of themselves.
+    A definition stores the record's columns as `first` aggregates.
     """
 
     aggregation: Aggregation
     columns: tuple[Aggregate, ...]
-    """Of the record, as they are emitted."""
+    """The emitted columns of the record."""
     order: tuple[str, ...] = ()
-    """Those of them that order records of one time."""
+    """Those of the columns that order records with the same time."""
     frame: Frame = WHOLE_LIFE
 
     @classmethod
@@ -51,7 +52,7 @@ class Over(EmitsRecords):
         order: tuple[str, ...] = (),
         frame: Frame = WHOLE_LIFE,
     ) -> Self:
-        """The kind of these, bound as a definition has them."""
+        """The kind with these columns, bound as in a definition."""
         is_column = [each.text == itself(each.name) for each in aggregates]
         counted, columns = (
             tuple(each for each, flag in zip(aggregates, is_column, strict=True) if flag is wanted)
@@ -61,7 +62,7 @@ class Over(EmitsRecords):
 
     @property
     def name(self) -> str:
-        """See `OperatorKind`: with the frame, where it is not the default."""
+        """See `OperatorKind`: it includes the frame if that is not the default."""
         return OVER if self.frame == WHOLE_LIFE else f"{OVER} {self.frame}"
 
     @property
@@ -87,7 +88,7 @@ class Over(EmitsRecords):
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
-        """See `OperatorKind`: those of the aggregates, then the record's."""
+        """See `OperatorKind`: the columns of the aggregates, then the record's."""
         own = (Column(f"a{each.id}", pa.nulls(1, each.result_type)) for each in self.columns)
         return (*self.aggregation.carried, *own)
 
@@ -130,7 +131,7 @@ class Over(EmitsRecords):
         return self.aggregation.of_lives(old, carried[: self._width], walk)
 
     def shown(self, walk: DividedLives, is_over: Flags) -> Flags:  # noqa: ARG002
-        """See `LifeKind`; records are shown, no lives."""
+        """See `LifeKind`: none, because records are shown instead of lives."""
         return np.zeros(len(is_over), dtype=bool)
 
     def result(self, life: list[Field]) -> list[pa.Array]:
@@ -138,7 +139,7 @@ class Over(EmitsRecords):
         return self.aggregation.result(life)
 
     def is_emitted(self, is_read: Flags) -> Flags:
-        """See `EmitsRecords`: all of them."""
+        """See `EmitsRecords`: all records."""
         return np.ones(len(is_read), dtype=bool)
 
     def rows(
@@ -152,7 +153,7 @@ class Over(EmitsRecords):
             names = [each.name for each in self.columns]
             source = row_order(walk, n - m, steps.t_ms, self.in_turn(names, own))
         else:
-            # The last peer of each row: the row before the next one that begins a step, or a key.
+            # The last peer of each row: the row before the next one that begins a step or a key.
             is_last = np.ones(n, dtype=bool)
             is_last[:-1] = (source[1:] < m) | steps.begins()[np.maximum(source[1:] - m, 0)]
             last = np.minimum.accumulate(np.where(is_last, last, n)[::-1])[::-1]
@@ -168,14 +169,18 @@ class Over(EmitsRecords):
         return records, columns + self.aggregation.result(found)
 
     def in_turn(self, names: Sequence[str], columns: list[Field]) -> list[Field]:
-        """Columns of the record by how they order records of one time: `order` columns first."""
+        """The record's columns in the order in which they sort records with the same time: `order`
+        columns first.
+        """
         by_name = dict(zip(names, columns, strict=True))
         return [by_name[name] for name in dict.fromkeys((*self.order, *names)) if name in by_name]
 
     def _running(self, fields: list[Field], starts: Ints) -> list[Field]:
-        """The accumulators of each row and all before it in its segment, by doubling steps."""
+        """The accumulators of each row and all rows before it in its segment, computed in doubling
+        steps.
+        """
         n = len(fields[0])
-        # What a lifted record alone comes to.
+        # The result of a single lifted record.
         fields = self.aggregation.combined(fields, np.arange(n))
         sizes = np.diff(np.append(starts, n))
         place = np.arange(n) - np.repeat(starts, sizes)
@@ -198,5 +203,5 @@ class Over(EmitsRecords):
 
 
 def itself(name: str) -> str:
-    """The text under which a definition has a column of the record."""
+    """The text of a record's column in a definition."""
     return Call("first", (name,)).of((name,))

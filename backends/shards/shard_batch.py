@@ -1,7 +1,7 @@
 """One shard through one batch: record and packets in, next record and output cells out.
 
-This is the way of the data between Spark's calls; it knows files and batches but not Spark, so
-that streams, batch DataFrames and tests walk the same path.
+This is the data path between Spark's calls. It knows files and batches but not Spark, so streams,
+batch DataFrames and tests use the same code.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,14 +28,15 @@ from idlestate.retention.policy_version import PolicyVersion
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """What a batch made of a shard."""
+    """A shard after a batch."""
 
     record: ShardRecord
     cells: Iterable[bytes]
-    """Change rows as Arrow IPC streams, each small enough for one Spark row; those of a join are
-    made as they are read."""
+    """Change rows as Arrow IPC streams, each small enough for one Spark row; a join creates them as
+    they are read.
+    """
     failed: Sequence[Mapping[str, Any]]
-    """What is shown of records that a function failed on."""
+    """What is shown of records on which a function failed."""
 
 
 def advance(
@@ -49,17 +50,17 @@ def advance(
     operator_step: OperatorStep = LIFE_STEP,
     version: int | None = None,
 ) -> Advanced:
-    """Take a batch into a shard.
+    """Apply a batch to a shard.
 
     Args:
         spec: what the table keeps.
         record: the shard after the last committed batch.
-        files: where the table's runs are; None keeps nothing (a batch DataFrame).
+        files: the place of the table's runs; None stores nothing (a batch DataFrame).
         packets: the steps of this shard, one packet per task.
         counts: rows counted by those tasks.
         times: batch id, watermark and batch time.
         in_force: the policy version for this batch.
-        operator_step: what the operator makes of the records.
+        operator_step: the operator's step, which processes the records.
         version: the batch's number in the tables; None: its id.
 
     Raises:
@@ -72,7 +73,7 @@ def advance(
     table = open_table(spec, record, files) if files else ShardTable.empty(spec)
     steps = steps_of(spec, packets, at_ms)
     merge = MergePolicy(stagger=stagger(record.shard))
-    # A batch without data visits only some shards: it shows no window for the first time.
+    # A batch without data visits only some shards, so it shows no window for the first time.
     shows = showing(spec, record.shown_ms, record.newest_ms) if packets else None
     policies = in_force.of_sides
     number = times.batch_id if version is None else version

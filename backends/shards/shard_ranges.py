@@ -1,6 +1,6 @@
 """Shards are contiguous ranges of the 64-bit key hash: `floor((hash + 2**63) * shards / 2**64)`.
 
-So a batch sorted by hash is divided into shards by slicing.
+So slicing divides a batch sorted by hash into shards.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """The record of a shard: the runs of its tables, and its exact counts.
 
-Spark's state store, or the sidecar's store, keeps it as one value, and thereby every version of the
-shard. Layout, version 8: 4 bytes `IDS8`; a big-endian uint32 n; n bytes of JSON (the fields of
+Spark's state store, or the sidecar's store, holds it as one value, and so holds every version of
+the shard. Layout, version 8: 4 bytes `IDS8`; a big-endian uint32 n; n bytes of JSON (the fields of
 `ShardRecord` without the sketch); the 4,096 registers of the sketch of keys ever seen.
 """
 
@@ -27,12 +27,13 @@ from idlestate.retention.rules import NEVER_MS
 OPEN, REMEMBERED = "open", "remembered"
 """The tables of every shard: open lives, and keys that ended."""
 HELD = "held"
-"""The table of rows that wait for their turn, of operators that take rows in order."""
+"""The table of waiting rows, for operators that process rows in order."""
 RIGHT, MATCHED, RIGHT_MATCHED = "right", "matched", "right_matched"
-"""Further tables of a join, whose left rows are the open lives: right rows, and which rows of
-either input have found a match since they were written."""
+"""Additional tables of a join, whose left rows are the open lives: right rows, and for either
+input, the rows matched since they were written.
+"""
 ENTRIES = "entries"
-"""How the names of the tables of entries of a function's large lists and maps begin."""
+"""Prefix of the names of the entry tables of a function's large lists and maps."""
 LIVES = (OPEN, RIGHT)
 """The tables of open lives."""
 _MAGIC = b"IDS8"
@@ -128,15 +129,15 @@ class ShardRecord:
         dropped: runs that only older versions name.
         tally: counts of keys.
         rows: counts of rows.
-        inputs: in the shard that counts them, the two inputs of the operator by name.
+        inputs: the operator's two inputs by name, in the shard that counts them.
         time_ms: the highest time at which lives were closed: W(N), or the batch time.
         shown_ms: how far windows were shown last (`early_results`).
-        newest_ms: the highest event time so far, in whatever shard.
-        next_end_ms: no open life ends before this; it may be a little early.
-        ages: deadlines and last accesses of open lives at the last look.
+        newest_ms: the highest event time so far, in any shard.
+        next_end_ms: no open life ends before this; it may be slightly early.
+        ages: deadlines and last accesses of open lives at the last scan.
         timer_ms: the event-time timer that Spark has for the shard.
         recent: the last batches: batch id, time reached (ms), live keys, keys ever seen.
-        ttls: of a function the times to live by which its lives are stored.
+        ttls: for a function, the times to live under which its lives are stored.
         seen: a sketch of every key that ever had a life.
         file: the copy of this record next to the runs (`idlestate.backends.files.record_copies`);
             empty if there is none.
@@ -163,7 +164,7 @@ class ShardRecord:
     file_bytes: int = field(default=0, compare=False)
 
     def table(self, name: str) -> TableRecord:
-        """One of its tables; empty if nothing was written to it."""
+        """The table with this name; empty if nothing was written to it."""
         return self.tables.get(name, TableRecord())
 
     @property
@@ -178,7 +179,7 @@ class ShardRecord:
 
     @property
     def held(self) -> TableRecord:
-        """Rows that wait for their turn."""
+        """Rows that wait for the watermark."""
         return self.table(HELD)
 
     @property
@@ -188,13 +189,13 @@ class ShardRecord:
 
     @property
     def open_tables(self) -> tuple[TableRecord, ...]:
-        """The tables of open lives: one, or several of a join or a function."""
+        """The tables of open lives: one, or several for a join or a function."""
         further = map(self.table, (RIGHT, MATCHED, RIGHT_MATCHED))
         return (self.current, *further, *self.entry_tables)
 
     @property
     def entry_tables(self) -> tuple[TableRecord, ...]:
-        """The tables of the entries of a function's large lists and maps."""
+        """The entry tables of a function's large lists and maps."""
         return tuple(each for name, each in self.tables.items() if name.startswith(ENTRIES))
 
     @property
@@ -216,7 +217,7 @@ class ShardRecord:
     def keys_ever_seen(self, policy: Policy) -> int:
         """Number of keys ever seen: exact if every expired key is remembered, else an estimate.
 
-        Of a join it is an estimate: no row that ended is remembered.
+        For a join it is an estimate, because ended rows are not remembered.
         """
         if policy.remember_for_ms == FOREVER_MS and RIGHT not in self.tables:
             return self.tally.created - self.tally.returning_keys
@@ -224,24 +225,26 @@ class ShardRecord:
 
     @property
     def first_end_ms(self) -> int:
-        """Like `next_end_ms`, but without shadowed rows, as far as these are known."""
+        """Like `next_end_ms`, but without shadowed rows, if these are known."""
         if self.next_end_ms == NEVER_MS:
             return NEVER_MS
         return max(self.next_end_ms, self.ages.first_end_ms)
 
     def counted(self, more: RowsByInput, time_ms: int) -> "ShardRecord":
-        """The record with the rows of a batch of this time counted; none if it counts no task."""
+        """The record after counting the rows of a batch with this time; unchanged if there are no
+        task counts.
+        """
         inputs = counted(self.inputs, more, time_ms) or self.inputs
         return replace(self, rows=self.rows.plus(total(more)), inputs=inputs)
 
     def for_another_query(self) -> "ShardRecord":
-        """The record for another query, whose inputs may begin with older rows."""
+        """The record for another query, whose inputs may start with older rows."""
         inputs = {name: each.started_again() for name, each in self.inputs.items()}
         ttls = replace(self.ttls, swept_ms=NEVER_MS)
         return replace(self, inputs=inputs, newest_ms=0, ttls=ttls)
 
     def superseding(self, before: "ShardRecord", version: int) -> "ShardRecord":
-        """The record in which the files that only the record before it names are dropped."""
+        """The record with the files that only its predecessor names marked as dropped."""
         kept = {ref.name for ref in self.runs}
         gone = [
             Dropped(ref.name, version, ref.bytes) for ref in before.runs if ref.name not in kept
@@ -251,7 +254,7 @@ class ShardRecord:
         return replace(self, dropped=(*self.dropped, *gone), file="")
 
     def with_recent(self, batch_id: int, policy: Policy) -> "ShardRecord":
-        """The record with this batch among the last ones."""
+        """The record with this batch added to the last ones."""
         reached_ms = max(self.time_ms, self.rows.highest_ms)
         point = (batch_id, reached_ms, self.live_keys, self.keys_ever_seen(policy))
         return replace(self, recent=(*self.recent, point)[-_RECENT:])
@@ -286,7 +289,7 @@ class ShardRecord:
         """Read it back.
 
         Raises:
-            RecordError: it is of another version.
+            RecordError: it has another version.
         """
         if value[:4] != _MAGIC:
             raise RecordError(

@@ -15,7 +15,7 @@ OBSERVATION = "idlestate:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardReport(ShardStatistics):
-    """A shard's figures after a batch, the batch, and the version of its policy."""
+    """A shard's figures after a batch, the batch, and the policy version."""
 
     batch_id: int
     batch_time_ms: int

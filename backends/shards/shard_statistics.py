@@ -13,7 +13,7 @@ from idlestate.retention.policy import Policy
 class ShardStatistics(RowCounts):
     """Figures of a shard in addition to its row counts; each is an int or a list of ints.
 
-    Every figure is absolute, so a lost or repeated one does no harm: the newest one counts.
+    Every figure is absolute, so a lost or repeated report does no harm: the newest one counts.
     """
 
     shard: int
@@ -24,7 +24,7 @@ class ShardStatistics(RowCounts):
     end_keys: Sequence[int]
     access_times_ms: Sequence[int]
     access_keys: Sequence[int]
-    """Deadlines and last accesses of open lives at the last look, as `TimeBins`."""
+    """Deadlines and last accesses of open lives at the last scan, as `TimeBins`."""
     live_keys: int
     state_bytes: int
     runs: int
@@ -32,9 +32,9 @@ class ShardStatistics(RowCounts):
     remembered_keys: int
     remembered_bytes: int
     held_rows: int = 0
-    """Rows that wait for their turn."""
+    """Rows that wait for the watermark."""
     inputs: Sequence[int] = ()
-    """Of each of two inputs, in order of their names: rows, late ones and rejected ones."""
+    """For each of two inputs, by name: the numbers of all rows, late rows and rejected rows."""
     live_bytes: int
     live_remembered_bytes: int
     dead_bytes: int

@@ -1,9 +1,9 @@
-"""The table of one shard: lives of keys, and what a batch of records makes of it.
+"""The table of one shard: lives of keys, and how a batch of records changes it.
 
-`ShardTable.apply` is the whole of a micro-batch for one shard and a pure function: table, records,
-policy and sweep time in, change rows and the runs to write out. It knows nothing of Spark, files
-or clocks. How records fall into lives is `retention.lives`, how lives are kept `backends.runs`;
-here keys are found, accumulators added up, ended lives closed and shown.
+`ShardTable.apply` is an entire micro-batch for one shard, as a pure function: table, records,
+policy and sweep time in, change rows and the runs to write out. It does not depend on Spark, files
+or clocks. `retention.lives` divides records into lives, and `backends.runs` stores lives; this
+module looks up keys, adds up accumulators, and closes and shows ended lives.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,27 +43,27 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a batch makes of a table: its runs, the change rows, and what happened."""
+    """A table after a batch: its runs, the change rows, and what happened."""
 
     spec: TableSpec
     current: Next
     remembered: Next
     seen: keys_seen_sketch.Registers
     changes: pa.Table | pa.RecordBatchReader
-    """Of a join a reader, which makes them as they are read."""
+    """The change rows; for a join, a reader that creates them as they are read."""
     tally: KeyCounts
     first_end_ms: int
-    """When the first of the lives that it wrote is due; `FOREVER_MS` when none ever is."""
+    """When the first life written by the batch is due; `FOREVER_MS` if none ever is."""
     others: Mapping[str, Next] = field(default_factory=dict)
     """The runs of tables that only some operators have, by name."""
     showing: Showing | None = None
     """Which windows were shown (`early_results`)."""
     newest_ms: int = NEVER_MS
-    """The highest event time of the batch, in whatever shard."""
+    """The highest event time of the batch, in any shard."""
     failed: Sequence[Mapping[str, Any]] = ()
-    """What is shown of the records that a function failed on, with `on_error="reject"`."""
+    """What is shown of records on which a function failed, with `on_error="reject"`."""
     ttls: StoredTtls = field(default_factory=StoredTtls)
-    """Of a function the times to live by which its lives are stored."""
+    """For a function, the times to live under which its lives are stored."""
 
     @property
     def tables(self) -> dict[str, Next]:
@@ -72,7 +72,7 @@ class Outcome:
 
     @property
     def keys_changed(self) -> int:
-        """Open lives that it wrote or closed."""
+        """The number of open lives that the batch wrote or closed."""
         written = sum(len(of.fresh) for name, of in self.tables.items() if name in LIVES)
         return written + sum(self.tally.expired)
 
@@ -110,7 +110,7 @@ class ShardTable:
 
     @classmethod
     def empty(cls, spec: TableSpec) -> "ShardTable":
-        """A table that saw nothing."""
+        """A new table."""
         tables = {name: Runs(schema) for name, schema in spec.tables.items()}
         return cls.of(spec, tables, keys_seen_sketch.empty())
 
@@ -127,14 +127,14 @@ class ShardTable:
         return pa.concat_tables(self.lives_in_parts(policy))
 
     def lives_in_parts(self, policy: Policy) -> Iterator[pa.Table]:
-        """The same, in order of hash and some 260,000 lives at a time."""
+        """Every life as in `lives`, in order of hash and about 260,000 at a time."""
         since: int | None = LOWEST_HASH
         while since is not None:
             lives, since = self.some_lives(policy, since, MergePolicy().segment_rows)
             yield lives
 
     def some_lives(self, policy: Policy, since: int, most_rows: int) -> tuple[pa.Table, int | None]:
-        """Some of the same, and the hash to go on from, as in `Runs.open_rows`."""
+        """Some lives as in `lives`, and the hash to continue from, as in `Runs.open_rows`."""
         rows, following = self.current.open_rows(since, most_rows)
         return self.shown_lives(rows, policy), following
 
@@ -154,21 +154,20 @@ class ShardTable:
         shows_updates: bool = True,
         showing: Showing | None = None,
     ) -> Outcome:
-        """Take in a batch, then close every life due at `sweep_at_ms` (None: sweep nothing).
+        """Apply a batch, then close every life due at `sweep_at_ms` (None: sweep nothing).
 
         Args:
             steps: the records.
             policy: the policy in force.
-            sweep_at_ms: how far the sweep goes; with `in_order`, also which records have their
-                turn.
+            sweep_at_ms: how far the sweep goes; with `in_order`, also which records are released.
             batch_id: the batch's number, higher than those before.
             merge: when runs are merged; changes no result.
-            shows_updates: whether there are change rows of lives that go on; without them nobody
-                has looked whether their sums fit.
+            shows_updates: whether lives that continue have change rows; without these, nothing has
+                checked whether their sums fit.
             showing: which windows are shown (`early_results`); None: those that the batch changes.
 
         Raises:
-            SumOverflowError: a sum that is shown leaves its type; the table is as before.
+            SumOverflowError: a shown sum overflows its type; the table is unchanged.
         """
         others = {}
         if self.spec.in_order:
@@ -193,7 +192,7 @@ class ShardTable:
         swept = self._untouched(due, policy, merge, is_expire=True)
         swept_ends = Ends.joined([each.ends for each in swept])
         is_kept = ~is_over & (walk.is_touched | ~walk.is_old)
-        # Positions of rows that another takes the place of, or that are closed.
+        # Positions of rows that are replaced or closed.
         moved = np.ones(len(steps), dtype=bool)
         moved[walk.key[~is_over & ~is_kept]] = False
         closed = np.concatenate([at[has_old & moved], due])
@@ -240,14 +239,14 @@ class ShardTable:
         )
 
     def _begins_ms(self, steps: Steps) -> Ints | None:
-        """When the lives of windows of a fixed span begin; None for other keys."""
+        """When the lives of fixed-span windows begin; None for other keys."""
         window = self.spec.fixed_window
         return None if window is None else window.begins_ms(to_int64(steps.keys[-1]) // 1000)
 
     def _untouched(
         self, at: Ints, policy: Policy, merge: MergePolicy, *, is_expire: bool
     ) -> list[Changes]:
-        """The changes of lives without a record, at these positions."""
+        """The changes of lives that have no record in the batch, at these positions."""
         if not len(at):
             return []
         parts = map(self._shown, portions(self.current, at, merge.segment_bytes))
@@ -258,7 +257,7 @@ class ShardTable:
     def _changes(
         self, walk: DividedLives, touched: Rows, is_over: Flags, is_shown: Flags
     ) -> Changes:
-        """Of each life in turn its update, its end, or both."""
+        """For each life in order, its update, its end, or both."""
         either = is_shown | is_over
         lives = np.flatnonzero(either)
         is_both = (is_shown & is_over)[lives]
@@ -271,8 +270,8 @@ class ShardTable:
         return Changes(rows, walk.ends.take(at), is_expire)
 
     def _as_begun(self, rows: Rows, is_begun: Flags) -> Rows:
-        """Lives as their first record left them where they are shown as they begin; elsewhere with
-        what is stored.
+        """Lives with their first record where they are shown when they begin, else with their
+        stored columns.
         """
         read_at_ms = np.where(is_begun, NEVER_MS, rows.lives.read_at_ms)
         rows = replace(rows, lives=replace(rows.lives, read_at_ms=read_at_ms))
@@ -284,7 +283,7 @@ class ShardTable:
         return replace(rows, payload=payload)
 
     def _touched(self, steps: Steps, walk: DividedLives, old: Rows) -> Rows:
-        """The lives of the walk, in order of hash and time: several of one key may be there."""
+        """The lives of the walk, in order of hash and time; a key may have several."""
         kind = self.spec.life_kind
         payload = [column.blanks(0) for column in kind.life]
         if len(walk.life_start):
@@ -310,7 +309,9 @@ class ShardTable:
         return replace(lives, payload=[by_id[column.id] for column in kind.stored])
 
     def _absences_ms(self, walk: DividedLives, touched: Rows, policy: Policy) -> Ints:
-        """How long each returning key was away: from the end of its last life to the next one."""
+        """How long each returning key was absent: from the end of its last life to the start of the
+        next.
+        """
         is_new = np.flatnonzero(~walk.is_old)
         previous_end = np.full(len(walk.key), NEVER_MS)
         previous_end[is_new] = remembered_keys.ends_of(self.remembered, touched.hashes[is_new])
@@ -320,7 +321,7 @@ class ShardTable:
         until = saturating_add(previous_end, policy.remember_for_ms)
         begun_ms = walk.lives.created_at_ms
         back = ~walk.is_old & (previous_end != NEVER_MS) & (begun_ms <= until)
-        away_ms: Ints = np.maximum(begun_ms[back] - previous_end[back], 0)  # time may run back
+        away_ms: Ints = np.maximum(begun_ms[back] - previous_end[back], 0)  # time may go backwards
         return away_ms
 
 

@@ -1,4 +1,4 @@
-"""Aggregates of ranges of rows that overlap, such as the last ten rows of each row."""
+"""Aggregates of overlapping ranges of rows, such as the ten rows up to each row."""
 
 from collections.abc import Callable
 
@@ -19,15 +19,15 @@ def of_ranges(
 ) -> list[Field]:
     """The accumulators of ranges of rows, in about log2(size) steps for each row.
 
-    The rows of a range are taken from its end in blocks of 1, 2, 4, ... rows, as the bits of its
-    size say, so that a result depends on the range's rows alone.
+    A range is combined from its end in blocks of 1, 2, 4, ... rows, according to the bits of its
+    size, so a result depends only on the range's rows.
 
     Args:
         fields: accumulators of single rows.
-        combined: makes one accumulator of those from each start to the next.
-        place: how many rows of its segment are before each row.
+        combined: merges the accumulators from each start to the next into one.
+        place: the number of earlier rows in each row's segment.
         lasts: the last row of each range.
-        sizes: the rows of each range, at least one, all in one segment.
+        sizes: the number of rows in each range, at least one, all in one segment.
     """
     parts, owners = [], []
     most = int(sizes.max(initial=1))
@@ -40,7 +40,7 @@ def of_ranges(
         ends[chosen] -= length
         if 2 * length > most:
             break
-        # A block of twice the length ends with each row that has enough rows before it.
+        # Each row with enough rows before it becomes the end of a block of twice the length.
         further = np.flatnonzero(place >= 2 * length - 1)
         pairs = np.stack([at[further - length], at[further]], axis=1).ravel()
         blocks = combined([take(field, pairs) for field in blocks], np.arange(0, len(pairs), 2))

@@ -1,7 +1,7 @@
 """Lists and maps of functions that are too large for the row of their life.
 
-Such a list or map has a *marker* in the row, and a number, its owner number. Its entries are rows
-of a table of the state:
+Such a list or map has a *marker* in the row, and an owner number. Its entries are rows of a table
+of the state:
 
 | column | is |
 |---|---|
@@ -10,10 +10,10 @@ of a table of the state:
 | `value` | the value |
 | `number` | of a map, the place of the entry in the order of the map |
 
-Where a row is in its runs follows from the hash of the life's key and that of the entry
-(`idlestate.backends.runs.entry_places`). It is written at the entry's stamp, so with a time to live
-it ends as a life does under a policy with this `ttl`: a sweep removes it although nobody reads it,
-and if the time to live changes, runs are read as after a change of a policy.
+The position of a row in its runs depends on the hashes of the life's key and of the entry
+(`idlestate.backends.runs.entry_places`). The row's write time is the entry's stamp, so with a time
+to live it ends like a life under a policy with this `ttl`: a sweep removes it even if nobody reads
+it, and if the time to live changes, runs are read as after a policy change.
 """
 
 import struct
@@ -54,14 +54,14 @@ _MARKER: Final = struct.Struct("<5q")
 
 
 class Marker(NamedTuple):
-    """What the row of a life has of a list or map whose entries are in the state's table.
+    """The reference in a life's row to a list or map whose entries are in the state's table.
 
     Attributes:
-        owner: its number.
-        entries: its number of entries; with a time to live it may be higher.
+        owner: the owner number.
+        entries: the number of entries; with a time to live, an upper bound.
         following: the number of the next entry.
-        latest_ms: with a time to live, the highest stamp of an entry.
-        horizon_ms: entries with stamps up to this are gone.
+        latest_ms: with a time to live, the highest stamp of all entries.
+        horizon_ms: entries with stamps up to this are removed.
     """
 
     owner: int
@@ -82,14 +82,14 @@ class Marker(NamedTuple):
 
 @dataclass(slots=True)
 class Edits:
-    """Changes of entries: list by list or map by map, each entry once.
+    """Changes to entries, grouped by list or map; each entry occurs once.
 
     Attributes:
-        markers, hashes, sizes: of each list or map what it had, the hash of its key, and how many
-            changes there are.
-        keys, values, stamps_ms: of each change; a removed entry has no value.
-        at_end: whether the entry goes to the end of the order also where it is stored.
-        horizons_ms: entries stored with stamps up to this were gone before the change.
+        markers, hashes, sizes: for each list or map, its previous marker, the hash of its key, and
+            the number of changes.
+        keys, values, stamps_ms: for each change; a removed entry has no value.
+        at_end: whether an entry moves to the end of the order even if it is already stored.
+        horizons_ms: stored entries with stamps up to this were removed before the change.
     """
 
     markers: list[Marker] = field(default_factory=list)
@@ -104,8 +104,8 @@ class Edits:
 
 @dataclass(frozen=True, slots=True)
 class ChangedEntries:
-    """What a batch makes of the table of a state: rows to write, positions of rows that they
-    replace or end, and how many more entries there are.
+    """A batch's changes to the table of a state: rows to write, positions of rows that they replace
+    or end, and the change in the number of entries.
     """
 
     rows: Rows
@@ -114,7 +114,7 @@ class ChangedEntries:
 
 
 def entry_schema(state: "StateColumns") -> TableSchema:
-    """The columns of the table of a list or map state."""
+    """The columns of the entry table of a list or map state."""
     keys = (("owner", pa.int64()), ("entry", state.key_type or pa.int64()))
     value = Column("value", pa.nulls(1, state.type))
     if state.key_type is None:
@@ -124,23 +124,25 @@ def entry_schema(state: "StateColumns") -> TableSchema:
 
 
 def entry_counts(cells: Field) -> Ints:
-    """The number of entries in each of some cells of markers."""
+    """The number of entries of each marker cell."""
     assert isinstance(cells, pa.Array)
     return np.array([0 if each is None else Marker.of(each).entries for each in cells.to_pylist()])
 
 
 class StateEntries:
-    """The table of one state in one shard."""
+    """The entry table of one state in one shard."""
 
     def __init__(self, state: "StateColumns", runs: Runs) -> None:
-        """The entries that a batch finds."""
+        """The entries before a batch."""
         self._is_map = state.key_type is not None
         self._key_type = state.key_type or pa.int64()
         self._type, self._is_stamped = state.type, state.stamped
         self._runs = runs
 
     def one(self, marker: Marker, key_hash: int, key: Any) -> Any:
-        """The value of an entry, with a time to live a pair with its stamp; None without one."""
+        """The value of an entry, paired with its stamp if there is a time to live; None if it does
+        not exist.
+        """
         keys = [pa.array([marker.owner]), pa.array([key], self._key_type)]
         _, rows = self._runs.look_up(self._places(np.array([key_hash]), keys), keys)
         if not len(rows):
@@ -149,10 +151,10 @@ class StateEntries:
         return (value, int(rows.lives.written_at_ms[0])) if self._is_stamped else value
 
     def contents(self, markers: Sequence[Marker], key_hashes: Ints) -> list[Any]:
-        """Whole lists and maps: with a time to live each value is a pair with its stamp.
+        """Complete lists and maps; with a time to live, each value is paired with its stamp.
 
         Args:
-            markers, key_hashes: of each, and the hash of its key.
+            markers, key_hashes: the marker of each, and the hash of its key.
         """
         owners = np.array([each.owner for each in markers], dtype=np.int64)
         _, rows = self._of(owners, key_hashes)
@@ -175,12 +177,12 @@ class StateEntries:
     def changed(
         self, edits: Edits, ended: Sequence[int], ended_hashes: Sequence[int]
     ) -> tuple[ChangedEntries, list[Marker]]:
-        """What to write of changes, and the markers after them.
+        """The rows to write for changes, and the markers after them.
 
         Args:
             edits: the changes.
-            ended, ended_hashes: the owner numbers of lists and maps that are over, and the hashes
-                of their keys.
+            ended, ended_hashes: the owner numbers of lists and maps that ended, and the hashes of
+                their keys.
         """
         sizes = np.array(edits.sizes, dtype=np.int64)
         of = np.repeat(np.arange(len(sizes)), sizes)
@@ -247,7 +249,7 @@ class StateEntries:
         """The table after a batch.
 
         Args:
-            changed: what the batch makes of it; None: nothing.
+            changed: the batch's changes; None if there are none.
             ttl_ms: the time to live of entries; 0 without one.
             sweep_at_ms, batch_id, merge: as in `Runs.after`.
         """
@@ -277,7 +279,7 @@ class StateEntries:
 
 
 def _lives(stamps_ms: Ints, stays: Flags) -> Lives:
-    """The times of rows that stay, and of tombstones."""
+    """The times of remaining rows, and of tombstones."""
     never = np.full(len(stays), NEVER_MS)
     written_ms = np.where(stays, stamps_ms, NEVER_MS)
     return Lives(written_ms, written_ms, never, never)

@@ -1,4 +1,4 @@
-"""The state of a shard as a table: lives, or for a join the rows of both inputs."""
+"""The state of a shard as a table: lives, or the rows of both inputs for a join."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from idlestate.retention.policy import Policies
 
 
 def rows_in_state(table: ShardTable, policies: Policies) -> Iterator[pa.Table]:
-    """All of them, in order of hash and some 260,000 at a time."""
+    """All rows, in order of hash and about 260,000 at a time."""
     since: int | None = LOWEST_HASH
     while since is not None:
         rows, since = some_rows(table, policies, since, MergePolicy().segment_rows)
@@ -22,11 +22,11 @@ def rows_in_state(table: ShardTable, policies: Policies) -> Iterator[pa.Table]:
 def some_rows(
     table: ShardTable, policies: Policies, since: int, most_rows: int
 ) -> tuple[pa.Table, int | None]:
-    """Some of them, and the hash to go on from, as in `Runs.open_rows`.
+    """Some rows, and the hash to continue from, as in `Runs.open_rows`.
 
     Args:
         table: the shard.
-        policies: those in force.
+        policies: the policies in force.
         since: the lowest hash; `LOWEST_HASH` at first.
         most_rows: about how many rows.
     """

@@ -18,12 +18,12 @@ def some_rows(
     table: ShardTable, policies: Policies, since: int, most_rows: int
 ) -> tuple[pa.Table, int | None]:
     """Some rows of both inputs: keys, `join_side` (`left` or `right`), the columns of both inputs,
-    `created_at` (the row's time) and `deadline` (UTC timestamps); and the hash to go on from.
+    `created_at` (the row's time) and `deadline` (UTC timestamps); and the hash to continue from.
 
     Args:
-        table: of a join.
-        policies: of left and of right rows.
-        since, most_rows: as in `Runs.open_rows`, of each input.
+        table: the table of a join.
+        policies: the policies of left and right rows.
+        since, most_rows: as in `Runs.open_rows`, per input.
     """
     kind = table.spec.kind
     assert isinstance(kind, StreamJoin)

@@ -15,7 +15,7 @@ from idlestate.retention.policy import Policy
 
 
 def life_columns(spec: TableSpec, rows: Rows, policy: Policy) -> pa.Table:
-    """Lives as a table: keys, of windows `window_start` and `window_end`, aggregates, `created_at`
+    """Lives as a table: keys, `window_start` and `window_end` for windows, aggregates, `created_at`
     ... `armed_at`, `last_access`, `cleanup_at`, `deadline` (UTC timestamps, null where there is
     none) and `reason`.
     """

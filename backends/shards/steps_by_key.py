@@ -1,8 +1,8 @@
 """Steps: the records of a batch, grouped by key and put in sequence.
 
-Records of one key that are equal in time, order columns and kind (write or read) are one step
-and may be added up before anything else happens to them. Distinct keys are found once and
-stand in order of their hash, so that a shard, which is a range of hashes, is a slice.
+Records of one key that are equal in time, order columns and kind (write or read) are one step and
+may be added up before anything else happens to them. Distinct keys are determined once and sorted
+by hash, so a shard, which is a range of hashes, is a slice.
 """
 
 import itertools
@@ -29,17 +29,17 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """k keys sorted by hash; key i owns the next `counts[i]` of n rows, in their sequence."""
+    """k keys sorted by hash; key i owns the next `counts[i]` of n rows, in sequence."""
 
     hashes: Ints
     keys: list[pa.Array]
     counts: Ints
     t_ms: Ints
     is_read: Flags | None
-    """Which rows only look; None when all are writes."""
+    """Which rows are reads; None if all are writes."""
     order: list[pa.Array]
     carried: list[Field]
-    """What the operator's kind carries of each row."""
+    """The columns that the operator's kind carries for each row."""
     newest_ms: int = NEVER_MS
     """The highest event time among all rows of the tasks that packed these."""
 
@@ -63,10 +63,11 @@ class Steps:
             keys: the key columns, n rows each.
             times_ms: event or batch time per record.
             values: the columns that the kind reads, by name.
-            reads: which records only look; None when none does.
+            reads: which records are reads; None if all are writes.
             order: the columns of `TableSpec.step_order`.
-            hashes: key hashes if known, else they are computed here.
-            sort: by time, order and kind, as a pipeline does; else the sequence is as given.
+            hashes: the key hashes, if known; otherwise they are computed.
+            sort: whether to sort by time, order and kind, as a pipeline does; otherwise the input
+                order is kept.
         """
         n = len(times_ms)
         if hashes is None:
@@ -94,7 +95,7 @@ class Steps:
         return len(self.hashes)
 
     def at(self, t_ms: int, kind: OperatorKind) -> "Steps":
-        """The same records, all at one time (ms)."""
+        """The same records, all with this time (ms)."""
         carried = kind.at(self.carried, t_ms)
         return replace(self, t_ms=np.full(len(self.t_ms), t_ms), carried=carried)
 
@@ -157,7 +158,7 @@ class Steps:
         )
 
     def begins(self) -> Flags:
-        """Whether each of the rows, at least one, is the first of its step."""
+        """Whether each row is the first of its step; there must be at least one row."""
         begins = np.zeros(len(self.t_ms), dtype=bool)
         begins[np.cumsum(self.counts) - self.counts] = True
         begins[1:] |= self.t_ms[1:] != self.t_ms[:-1]
@@ -169,11 +170,11 @@ class Steps:
         return begins
 
     def collapsed(self, kind: OperatorKind, *, least: float = 0) -> "Steps":
-        """The same with the rows of one step added up to one row.
+        """The same steps with the rows of each step combined into one row.
 
         Args:
-            kind: the operator's.
-            least: at least this share of rows must be saved; else the rows are left as they are.
+            kind: the operator's kind.
+            least: the least share of rows that this must save; otherwise the rows stay unchanged.
         """
         n = len(self.t_ms)
         if n == 0 or not isinstance(kind, LifeKind) or not kind.combines:
@@ -201,8 +202,8 @@ class Steps:
 
     @staticmethod
     def joined(parts: Sequence["Steps"]) -> "Steps":
-        """The steps of several tasks one after the other: a key may be there more than once, and
-        hashes are in order within each part only.
+        """The steps of several tasks, concatenated: a key may occur more than once, and hashes are
+        sorted only within each part.
         """
         if len(parts) == 1:
             return parts[0]
@@ -247,11 +248,11 @@ def grouped(
     carried: list[Field],
     sort: bool,
 ) -> Steps:
-    """Rows by key; `key_of_row` None: each has a key of its own.
+    """Rows by key; with `key_of_row` None, each row has its own key.
 
     Args:
-        hashes, keys: of each row, or of what `key_of_row` says.
-        key_of_row: which of the keys each row has.
+        hashes, keys: the keys of rows, or those that `key_of_row` refers to.
+        key_of_row: the index of each row's key.
         t_ms, reads, order, carried: the rows.
         sort: as in `Steps.from_records`.
     """
@@ -274,7 +275,7 @@ def grouped(
         order,
         carried,
     )
-    if bool((sequence[1:] > sequence[:-1]).all()):  # they came in sequence
+    if bool((sequence[1:] > sequence[:-1]).all()):  # they are already in sequence
         return steps
     return replace(
         steps,
@@ -286,7 +287,7 @@ def grouped(
 
 
 def _is_in_turn(rows: Distinct, t_ms: Ints) -> bool:
-    """Whether rows come in order of time, or of key and time."""
+    """Whether rows are sorted by time, or by key and time."""
     follows = t_ms[1:] >= t_ms[:-1]
     if follows.all():
         return True
@@ -295,14 +296,14 @@ def _is_in_turn(rows: Distinct, t_ms: Ints) -> bool:
 
 
 def _sequence(key: Ints, t_ms: Ints, reads: Flags | None, order: list[pa.Array]) -> Ints:
-    """Row positions by key, time, order columns, writes before reads."""
+    """Row positions sorted by key, time and order columns, writes before reads."""
     if len(t_ms) == 0:
         return np.zeros(0, dtype=np.int64)
     if order:
         codes = [code for column in order for code in order_keys(column)]
         last = [] if reads is None else [reads]
         return np.lexsort((*last, *reversed(codes), t_ms, key))
-    # One number per row sorts several times faster than several columns, where it fits 63 bits.
+    # If it fits 63 bits, one number per row sorts several times faster than several columns.
     low, high = int(t_ms.min()), int(t_ms.max())
     time_bits = (high - low).bit_length() + 1
     bits = int(key.max()).bit_length() + time_bits

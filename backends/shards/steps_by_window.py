@@ -1,8 +1,8 @@
-"""Records as steps of windows: one row for each key and window that they fall in.
+"""Records as steps of windows: one row for each key and window.
 
-All records of a window belong to one life and are aggregated in whatever order, so they are added
-up before they travel. They are added up by slice first (`idlestate.retention.windows`): a record in
-many windows is worked on once, its slice once for each of them.
+All records of a window belong to one life and are aggregated in any order, so they are aggregated
+before the shuffle. They are first aggregated by slice (`idlestate.retention.windows`): a record in
+many windows is processed once, and its slice once per window.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,12 +33,12 @@ def windowed_steps(
     order: Sequence[pa.Array],
     hashes: Ints,
 ) -> Steps:
-    """The steps of n records, all of them writes; those of a key and window are one.
+    """The steps of n records, which are all writes; the records of a key and window are one step.
 
     Args:
         spec: the table's spec.
-        window: its windows, of fixed spans.
-        keys: the key columns but the window's end.
+        window: its windows, with fixed spans.
+        keys: the key columns, except for the window's end.
         times_ms: event times.
         values: the columns that the kind reads, by name.
         order: the spec's order columns.
@@ -67,7 +67,7 @@ def windowed_steps(
 def _added_up(
     kind: LifeKind, hashes: Ints, keys: Keys, ends_ms: Ints, t_ms: Ints, carried: list[Field]
 ) -> tuple[Steps, Ints]:
-    """A step for each key and end, at its latest time; and the first row of each."""
+    """A step for each key and window end, at its latest time; and the first row of each."""
     whole = [*keys, pa.array(ends_ms * 1000).view(TIMESTAMP)]
     hashes = hash_after(hashes, whole)
     distinct = find_distinct(hashes, whole)

@@ -1,4 +1,4 @@
-"""The times to live by which a function's lives are stored, as the record of a shard has them."""
+"""The times to live under which a function's lives are stored, in the record of a shard."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,9 +8,7 @@ from idlestate.retention.rules import NEVER_MS
 
 
 class StoredTtl(NamedTuple):
-    """The time to live of a state, `FOREVER_MS` without one, and of a value the column that has
-    its stamps.
-    """
+    """The time to live of a state, `FOREVER_MS` without one, and for a value, its stamp column."""
 
     ttl_ms: int
     stamps: str | None = None
@@ -18,18 +16,18 @@ class StoredTtl(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredTtls:
-    """Those of a shard's states.
+    """The times to live of a shard's states.
 
     Attributes:
         of_states: by the ids of states; empty if no state has a time to live.
-        swept_ms: what has expired by then under them is gone.
+        swept_ms: everything that expired under them by this time is removed.
     """
 
     of_states: Mapping[int, StoredTtl] = field(default_factory=dict)
     swept_ms: int = NEVER_MS
 
     def changes(self, now: "StoredTtls") -> bool:
-        """Whether rows that are stored by these may be wrong under others."""
+        """Whether rows stored under these may be wrong under others."""
         if not self.of_states:
             return bool(now.of_states)
         return any(
@@ -38,7 +36,9 @@ class StoredTtls:
         )
 
     def after(self, now: "StoredTtls", sweep_at_ms: int | None) -> "StoredTtls":
-        """Those to store after a batch that swept so far (None: it did not)."""
+        """The times to live to store after a batch that swept up to a time (None: it did not
+        sweep).
+        """
         swept_ms = NEVER_MS if sweep_at_ms is None else sweep_at_ms
         return replace(now, swept_ms=max(self.swept_ms, swept_ms))
 

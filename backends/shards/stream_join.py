@@ -1,12 +1,12 @@
 """The kind of operator behind `join`: rows of two inputs with equal keys are emitted in pairs.
 
 A row of the left input at time l and one of the right at r match if r - l is within `between` and
-each is still kept at the time of the later one. That depends on the two times alone, so rows need
-not take their turn: a pair is emitted when its second row comes, whichever that is. A row leaves
-the state once the watermark has passed the time of its last partner, or the end that the policy of
-its input sets.
+each is still kept at the time of the later one. This depends only on the two times, so rows need
+not be processed in order: a pair is emitted when its second row arrives, whichever that is. A row
+leaves the state once the watermark has passed the time of its last possible partner, or the end set
+by its input's policy.
 
-Left rows are writes and right rows reads, where they are packed.
+In packets, left rows are writes and right rows are reads.
 """
 
 import re
@@ -48,40 +48,41 @@ Between = tuple[int, int]
 
 HOW = ("inner", "left", "right", "full", "semi", "anti")
 JOIN = "join "
-"""How the names of these kinds begin."""
+"""Prefix of the names of these kinds."""
 NUMBER = Column("number", np.full(1, -1))
-"""Tells rows of one key apart; -1: the row has found a match, or is of an input where that does not
-matter."""
+"""Distinguishes the rows of one key; -1 if the row has matched, or its input does not track
+matches.
+"""
 FAR_MS = 1 << 62
-"""A span longer than any between two times."""
+"""A span longer than that between any two times."""
 _NAME = re.compile(JOIN + r"(\w+)(?: between (-?)(\w+) and (-?)(\w+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class JoinInput:
-    """What a join does with the rows of one input."""
+    """How a join treats the rows of one input."""
 
     table: str
     """The table of its rows."""
     matched: str
-    """The table of those that have found a match."""
+    """The table of matched rows."""
     columns: tuple[Aggregate, ...]
     reach_ms: int
-    """How long after a row its last partner may come; negative: how long before it."""
+    """How long after a row its last partner may occur; negative if before it."""
     is_kept_unmatched: bool
     """Whether a row that finds no match is emitted."""
     counts_matches: bool
-    """Whether it matters if a row has found a match."""
+    """Whether matches of a row are tracked."""
 
     def schema(self, keys: KeyColumns) -> TableSchema:
-        """Of its rows in state."""
+        """The schema of its rows in state."""
         number = (NUMBER,) * self.counts_matches
         return TableSchema(keys, (*number, *map(_column, self.columns)), is_log=True)
 
 
 @dataclass(frozen=True)
 class JoinStep:
-    """The work of `join`."""
+    """The step of `join`."""
 
     def apply(
         self,
@@ -94,7 +95,7 @@ class JoinStep:
         showing: "Showing | None",  # noqa: ARG002
     ) -> "Outcome":
         """See `idlestate.backends.shards.operator_step.OperatorStep`."""
-        # Tables know this kind, and the step knows tables.
+        # Avoids a circular import: tables import this kind, and the step imports tables.
         from idlestate.backends.shards.join_step import apply_join  # noqa: PLC0415
 
         return apply_join(table, steps, policies, sweep_at_ms, batch_id, merge)
@@ -104,13 +105,13 @@ class JoinStep:
 class StreamJoin(EmitsRows):
     """See `idlestate.backends.shards.operator_kind.OperatorKind`.
 
-    In a definition, columns of the left input stand as the aggregate `first` of themselves, those
-    of the right input as `last`.
+    A definition stores columns of the left input as `first` aggregates, those of the right input as
+    `last`.
     """
 
     how: str
     between: Between | None
-    """None: rows match however far apart they are, as long as both are kept."""
+    """None: rows match at any distance in time, as long as both are kept."""
     left_columns: tuple[Aggregate, ...]
     right_columns: tuple[Aggregate, ...]
 
@@ -118,7 +119,7 @@ class StreamJoin(EmitsRows):
 
     @classmethod
     def of(cls, name: str, aggregates: Sequence[Aggregate]) -> "StreamJoin | None":
-        """The kind of these columns, bound as a definition has them; None if the name is of
+        """The kind with these columns, bound as in a definition; None if the name belongs to
         another kind.
         """
         found = _NAME.fullmatch(name)
@@ -166,7 +167,7 @@ class StreamJoin(EmitsRows):
 
     @property
     def emits_pairs(self) -> bool:
-        """Whether it emits rows of both inputs; else those of the left one."""
+        """Whether it emits rows of both inputs; otherwise only left rows."""
         return self.how not in ("semi", "anti")
 
     def tables(
@@ -174,7 +175,7 @@ class StreamJoin(EmitsRows):
         keys: KeyColumns,
         stored: tuple[Column, ...],  # noqa: ARG002
     ) -> dict[str, TableSchema]:
-        """See `OperatorKind`: the rows of each input, and which of them have found a match."""
+        """See `OperatorKind`: the rows of each input, and which of them have matched."""
         found = {REMEMBERED: remembered_keys.SCHEMA}
         for each in self.inputs_of:
             found[each.table] = each.schema(keys)
@@ -199,7 +200,7 @@ class StreamJoin(EmitsRows):
 
     @cached_property
     def stored(self) -> tuple[Column, ...]:
-        """See `OperatorKind`, of left rows."""
+        """See `OperatorKind`: for left rows."""
         return self.inputs_of[0].schema(()).columns
 
     @cached_property
@@ -237,11 +238,11 @@ def stream_join(
     Args:
         how: one of `HOW`; `semi` and `anti` need no right columns.
         between: the least and the greatest time (ms) from a left row to a right one.
-        left, right: columns other than keys; no name is in both.
+        left, right: columns other than keys; no name may occur in both.
         types: column name to Arrow type.
 
     Raises:
-        AggregateError: a column is of a type that cannot be kept.
+        AggregateError: the type of a column cannot be stored.
     """
     texts = {name: Call("first", (name,)).of((name,)) for name in left}
     texts |= {name: Call("last", (name,)).of((name,)) for name in right}

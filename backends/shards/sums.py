@@ -1,9 +1,9 @@
 """Sums, averages and counts per segment: exact for integers and decimals, compensated for floats.
 
 Integers and decimals are carried in 128 bits as (high int64, low uint64), value = high * 2**64 +
-low, so that no running sum can wrap; a result that does not fit its type is an error, as in
-Spark's ANSI mode. Floats are carried as an unevaluated pair (sum, error) and added by Knuth's
-two-sum in a tree, so that the order of additions does not show in 12 digits.
+low, so no running sum can wrap; a result that does not fit its type is an error, as in Spark's ANSI
+mode. Floats are carried as an unevaluated pair (sum, error) and added by Knuth's two-sum in a tree,
+so the order of additions does not affect the first 12 digits.
 """
 
 from dataclasses import dataclass
@@ -23,13 +23,15 @@ Ints = npt.NDArray[np.int64]
 
 
 class SumOverflowError(RefusedError, ArithmeticError):
-    """A sum does not fit its result type: aggregate a wider type or fewer rows."""
+    """A sum does not fit its result type: aggregate a wider type, or fewer rows."""
 
 
 def compensated_sums(
     total: npt.NDArray[np.float64], error: npt.NDArray[np.float64], starts: Ints
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Sums per segment and their errors: neighbours are added until one is left of each."""
+    """Sums per segment and their errors: adjacent values are added until each segment has one
+    left.
+    """
     size = np.diff(np.append(starts, len(total)))
     total, error = total[starts[0] :], error[starts[0] :]
     with np.errstate(invalid="ignore", over="ignore"):
@@ -103,7 +105,7 @@ class ExactSum:
         """
         high, low, counted = (np.asarray(field) for field in fields)
         if self.scale is not None:
-            # What wraps is far from what floats tell apart, or is refused as a result.
+            # A wrapped sum differs by more than float precision, or is refused as a result.
             about = np.add.reduceat(high.astype(np.float64), starts)
             if (np.abs(about) >= 2.0**63).any():
                 raise self._too_wide()

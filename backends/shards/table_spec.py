@@ -1,4 +1,4 @@
-"""What an operator is, as its shards see it."""
+"""The specification of an operator, as its shards see it."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,26 +27,28 @@ _HELD = TableSchema(
     is_log=True,
     counted_by="rows",
 )
-"""Rows that wait, as packets of many (`idlestate.backends.shards.held_rows`)."""
+"""Waiting rows, stored as packets of many rows (`idlestate.backends.shards.held_rows`)."""
 
 
 @dataclass(frozen=True)
 class TableSpec:
-    """Key columns, what is done with the records, and the columns that order equal times."""
+    """Key columns, the kind of operator, and the columns that order records with equal times."""
 
     keys: KeyColumns
     kind: OperatorKind
     order: tuple[tuple[str, pa.DataType], ...] = ()
     window: Windows | None = None
-    """The windows in which records are aggregated; of a fixed span, their end is the last key."""
+    """The windows in which records are aggregated; if they have a fixed span, their end is the last
+    key.
+    """
     fire_after_ms: int | None = None
     """How far past its end the newest record is when a window is first shown (`early_results`);
     None: it is shown at once; `FOREVER_MS`: only its final result is."""
     in_order: bool = False
-    """Whether rows wait until the watermark reaches them, and count in order of time."""
+    """Whether rows wait until the watermark reaches them, and are processed in order of time."""
     numbers: tuple[tuple[str, int], ...] = ()
-    """Of stored columns that may return, and that a later start added: what their ids in files
-    begin with, so that the values of a dropped column are never read again.
+    """Stored columns that a later start added and that may return, with the prefixes of their ids
+    in files, so that values of a dropped column are never read again.
     """
 
     @classmethod
@@ -61,20 +63,20 @@ class TableSpec:
         in_order: bool = False,
         numbers: tuple[tuple[str, int], ...] = (),
     ) -> "TableSpec":
-        """The spec of records with these key columns."""
+        """The spec for records with these key columns."""
         if window is not None and not window.is_session:
             keys = (*keys, (WINDOW_END, TIMESTAMP))
         return cls(keys, kind, order, window, fire_after_ms, in_order, numbers)
 
     @cached_property
     def life_kind(self) -> LifeKind:
-        """Its kind, of an operator whose kind says what a life is."""
+        """The kind, for an operator with a `LifeKind`."""
         assert isinstance(self.kind, LifeKind)
         return self.kind
 
     @property
     def fixed_window(self) -> Windows | None:
-        """Its windows if they are of a fixed span."""
+        """The windows, if they have a fixed span."""
         return None if self.window is None or self.window.is_session else self.window
 
     @cached_property
@@ -96,20 +98,20 @@ class TableSpec:
 
     @property
     def ends_by_batches(self) -> bool:
-        """Whether lives end in batches alone: before a deadline rows may come that wait, or the
-        operator's own step is needed at it.
+        """Whether lives end only in batches, because waiting rows may precede a deadline, or the
+        operator's own step is needed.
         """
         return self.in_order or self.has_own_step
 
     @cached_property
     def has_own_step(self) -> bool:
-        """Whether the kind alone does not say what a batch makes of a shard (`OperatorStep`)."""
+        """Whether a batch needs a step other than that of the table (`OperatorStep`)."""
         return not isinstance(self.kind, LifeKind)
 
     @property
     def is_of_sides(self) -> bool:
         """Whether keys have rows of two inputs, each with its own retention, instead of lives. Such
-        a row also ends when no partner can come any more.
+        a row also ends once no partner can arrive any more.
         """
         return RIGHT in self.tables
 
@@ -144,7 +146,7 @@ class TableSpec:
         return self.tables[OPEN]
 
     def open_lives(self, policies: Policies) -> dict[str, Policy]:
-        """The tables of open lives, each with the policy by which its lives are indexed and swept.
+        """The tables of open lives, each with the policy used to index and sweep its lives.
 
         Args:
             policies: those in force.
@@ -156,8 +158,8 @@ class TableSpec:
         return {name: timed(policy) for name, policy in found.items()}
 
     def ends_ms(self, lives: Lives, policy: Policy) -> Ints:
-        """When lives end under a policy: rows of two inputs also when no partner can come any more,
-        those of a function not at their timers.
+        """When lives end under a policy: join rows also end once no partner can arrive any more; a
+        function's timers do not end its lives.
         """
         if self.is_of_sides:
             return lives.due_ms(policy)
@@ -165,13 +167,13 @@ class TableSpec:
 
     @cached_property
     def may_return(self) -> tuple[str, ...]:
-        """The stored columns that may return, by the ids that their kind gives them."""
+        """The stored columns that may return, by the ids that the kind assigns."""
         held = self.kind.carried if self.in_order else ()
         return tuple(each.id for each in (*self.kind.stored, *held) if each.may_return)
 
     @cached_property
     def carried(self) -> tuple[Column, ...]:
-        """The carried columns, with the ids that they have in packets that are kept."""
+        """The carried columns, with their ids in stored packets."""
         return self._in_files(self.kind.carried)
 
     @cached_property

@@ -1,10 +1,10 @@
 """Variances and standard deviations per segment: numerically stable in any order of records.
 
-Kept are the count, the smallest value, and the sums of the differences from it and of their
-squares, as pairs of doubles (`double_double`). A difference is never negative, so that nothing is
-lost to cancellation when accumulators are brought to one smallest value and added; what the
-variance itself loses is at most a factor of the count. With 32 digits carried, the order of
-records shows in the last bit of a result if at all.
+An accumulator consists of the count, the smallest value, and the sums of the differences from it
+and of their squares, as pairs of doubles (`double_double`). A difference is never negative, so no
+precision is lost to cancellation when accumulators are shifted to a common smallest value and
+added; the variance itself loses at most a factor of the count. With 32 digits, the order of records
+affects at most the last bit of a result.
 """
 
 from dataclasses import dataclass
@@ -30,15 +30,15 @@ class Variance:
 
     column: str
     is_sample: bool
-    """Whether it is divided by the count less one."""
+    """Whether to divide by the count minus one."""
     is_deviation: bool
-    """Whether it is the root of the variance."""
+    """Whether to return the square root of the variance."""
     result_type: pa.DataType = pa.float64()
 
     field_types: tuple[None, ...] = (None,) * 6
 
     def lift(self, values: dict[str, pa.Array], is_write: npt.NDArray[np.bool_]) -> list[Field]:
-        """The records' values, each the smallest of its own; nulls and reads count 0 times."""
+        """The records' values, each as its own smallest value; nulls and reads count 0 times."""
         array = values[self.column]
         counted = is_write & is_valid(array)
         plain = array.cast(pa.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)
@@ -66,8 +66,8 @@ class Variance:
         ]
 
     def result(self, fields: list[Field]) -> pa.Array:
-        """Null where nothing was counted, or one value of a sample; NaN where a value is not finite
-        or the squares leave the range of doubles.
+        """Null where nothing was counted, or only one value of a sample; NaN where a value is not
+        finite or the squares overflow.
         """
         counted, _, *sums = (np.asarray(field) for field in fields)
         divisor = counted - self.is_sample
@@ -90,7 +90,9 @@ def _about_less(
     squares: Doubles,
     squares_low: Doubles,
 ) -> tuple[Doubles, Doubles, Doubles, Doubles]:
-    """The sums about a value that is less by so much: with s' = s + n by, q' = q + by (s + s')."""
+    """The sums about a value that is smaller by this much: with s' = s + n by, q' = q + by (s +
+    s').
+    """
     before = total, total_low
     after = add(before, multiply((counted, np.zeros(len(counted))), (by, by_low)))
     grown = multiply((by, by_low), add(before, after))
