@@ -72,14 +72,16 @@ class PrivateSidecar:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process lives, or is being restarted without a failure so far."""
+        """Whether its process is alive, or is being restarted and has not failed to start so
+        far.
+        """
         return not self._stopping.is_set() and not self._cannot_start
 
     def stop(self) -> None:
         """Stop it, and wait for its end; a second call does nothing."""
         with self._lock:  # from now on, no process is started
             self._stopping.set()
-        self._note.unlink(missing_ok=True)  # before another driver may have one there
+        self._note.unlink(missing_ok=True)  # before another driver may start one there
         self._end()
         self._sockets.remove()
 

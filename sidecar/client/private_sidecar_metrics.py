@@ -21,7 +21,7 @@ SHOWN: Final = (
     *(each for each in OF_SIDECAR if each not in families.OF_RELOADS),
 )
 _HIGHEST: Final = (CLOCK_DIVERGENCE, CLOCK_STEPPED)
-"""Metrics of processes of which the maximum is exported; of the others, the sum."""
+"""Process metrics whose maximum is exported; others are summed."""
 
 
 class PrivateSidecarMetrics:
@@ -86,7 +86,9 @@ def _together(answers: Sequence[Samples]) -> Samples:
 
 
 def _both(name: Name, one: Value, other: Value) -> Value:
-    """Merge series that several sidecars have: figures of their processes, never histograms."""
+    """Merge series that several sidecars have; these are figures of their processes, never
+    histograms.
+    """
     assert isinstance(one, int | float)
     assert isinstance(other, int | float)
     return max(one, other) if name in _HIGHEST else one + other

@@ -1,13 +1,13 @@
-"""A step of a sidecar's operator that the task makes itself, with the sidecar as the store of runs.
+"""A step of a sidecar's operator that the task executes itself, with the sidecar as store of runs.
 
-For operators with a step of their own (`idlestate.backends.shards.operator_step`). A user's
-function runs where Spark has brought its code, never in the sidecar, which serves other operators
-and programs too. The pairs of a join are made where they leave the task, not sent to it.
+This is for operators with their own step (`idlestate.backends.shards.operator_step`). A user's
+function runs where Spark has shipped its code, never in the sidecar, which serves other operators
+and programs too. The pairs of a join are created in the task that emits them, not sent to it.
 
-The task reads the records of its shards and their runs, makes the step that it would make in
-Spark's own store (`idlestate.backends.shards.shard_batch.advance`), and sends the new records and
-runs, which the sidecar prepares like those of a step of its own. Runs never change, so a Python
-worker keeps those that it has read or written, up to a size.
+The task reads the records of its shards and their runs, executes the same step as with Spark's own
+store (`idlestate.backends.shards.shard_batch.advance`), and sends the new records and runs. The
+sidecar prepares them like the results of its own steps. Runs never change, so a Python worker
+caches those that it has read or written, up to a size limit.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,11 +29,12 @@ from idlestate.sidecar.protocol.routes import Routes
 from idlestate.sidecar.protocol.sender import Sender
 
 _CACHE_BYTES = 256 << 20
-"""Of each operator, in each Python worker."""
+"""The cache size per operator, in each Python worker."""
 
 Stepped = tuple[Iterable[bytes], list[Mapping[str, Any]], dict[str, dict[str, Any]]]
-"""The cells of a step's change rows, some made as they are read, what is shown of records that a
-function failed on, and the figures of the shards after it."""
+"""The cells of a step's change rows, which may be created lazily, what is shown of records on which
+a function failed, and the figures of the shards after the step.
+"""
 
 
 class StepOnSidecarState:
@@ -42,8 +43,8 @@ class StepOnSidecarState:
     Args:
         routes: the sidecar.
         uid: the operator.
-        table: what its table keeps.
-        operator_step: what it makes of records.
+        table: the spec of its table.
+        operator_step: its step.
         shards: its number of shards.
     """
 
@@ -64,14 +65,14 @@ class StepOnSidecarState:
         times: BatchTimes,
         in_force: PolicyVersion,
     ) -> Stepped:
-        """Make the step, and have it prepared.
+        """Execute the step, and have the sidecar prepare the result.
 
         Args:
             opened: the sidecar's answer to `open`.
             packets: the packets of each shard.
-            counts: per shard the rows counted by the packing tasks.
-            times: of the batch.
-            in_force: the policy for it.
+            counts: the rows counted by the packing tasks, per shard.
+            times: the times of the batch.
+            in_force: the policy in force for it.
 
         Raises:
             FunctionError: the function raised an error, or yielded what is not valid.
@@ -80,7 +81,7 @@ class StepOnSidecarState:
         handle, t_ms, main = opened["handle"], opened["t_ms"], self._routes.main
         found = main.call("records", {"handle": handle})
         numbers = found.header["shards"]
-        # The sidecar numbered the columns: it may be a batch ahead of the checkpoint.
+        # The sidecar assigned the column numbers: it may be a batch ahead of the checkpoint.
         table = Definition.from_json(found.header["definition"]).spec(self._table.classes)
         tables = _tables_of(self._uid, table, self._routes)
         # The sidecar decides what the time of a batch is.
@@ -117,7 +118,7 @@ class StepOnSidecarState:
 
 
 class _Values:
-    """The values of an operator's runs, by way of the current connection."""
+    """The values of an operator's runs, read through the current connection."""
 
     def __init__(self, uid: str, routes: Routes) -> None:
         self._uid = uid

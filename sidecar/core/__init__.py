@@ -1,1 +1,1 @@
-"""The sidecar's core: operators, batches, writes, sweeps; knows no network."""
+"""The sidecar's core: operators, batches, writes, sweeps; independent of the network."""

@@ -28,19 +28,19 @@ class Attempt:
     policy: Policy
     policy_version: int = 1
     right: Policy | None = None
-    """Of a join the policy of right rows; `policy` is that of left rows."""
+    """For a join, the policy of right rows; `policy` is that of left rows."""
 
     @property
     def set_id(self) -> SetId:
-        """Its execution of the batch."""
+        """The execution of the batch to which the attempt belongs."""
         return self.run_id, self.execution_id
 
     def opening(self, t_ms: int, version: int) -> OpenBatch:
-        """What is journaled of its batch if it is the first to open it.
+        """What is journaled about the batch if this attempt opens it first.
 
         Args:
             t_ms: the time of the batch.
-            version: of the tables.
+            version: the version of the tables.
         """
         return OpenBatch(
             self.batch_id,
@@ -55,8 +55,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The answer to a task: figures per shard, and per range the number of parts of the rows that
-    wait for it.
+    """The answer to a task: figures per shard, and for each range, the number of waiting parts of
+    its rows.
     """
 
     chunks: tuple[int, ...]

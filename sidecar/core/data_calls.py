@@ -95,7 +95,7 @@ class Calls:
 
     def _declare(self, header: Header, _parts: Parts) -> Message:
         declaration = Declaration.from_json(header["declaration"])
-        made = header.get("made")  # of an operator that should exist already
+        made = header.get("made")  # the operator should already exist
         if made is not None and not self._host.holds(declaration.uid, made):
             return Message({"made": None})
         query = header.get("query")  # the run that declares it
@@ -152,8 +152,8 @@ class Calls:
         return Message({"chunks": list(prepared.chunks), "figures": prepared.figures})
 
     def _records(self, header: Header, _parts: Parts) -> Message:
-        """What a step that the task makes itself needs: the records of its shards, and the
-        definition of their tables.
+        """The records of a task's shards and the definition of their tables, for a step that the
+        task executes itself.
         """
         exchange = self.exchanges.get(str(header["handle"]))
         operator = self._host[exchange.uid]

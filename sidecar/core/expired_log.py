@@ -53,7 +53,9 @@ class LogEntry:
 
 
 def numbers_of(rows: pa.Table) -> pa.ChunkedArray:
-    """The numbers of records; by position, since a key or an aggregate may have the same name."""
+    """The numbers of records, found by position because a key or an aggregate may have the same
+    name.
+    """
     return rows.column(rows.num_columns - 1)
 
 
@@ -106,8 +108,8 @@ class ExpiredLog:
         }
 
     def read(self, since: int, before: int, most_rows: int, spec: TableSpec) -> pa.Table | None:
-        """Records from a number on with their numbers, at most about `most_rows`, in the columns
-        of today's definition; None if there are none.
+        """Records from a number on with their numbers, at most about `most_rows`, in the columns of
+        the current definition; None if there are none.
 
         Raises:
             DamagedDirectoryError: a value of the log is missing.

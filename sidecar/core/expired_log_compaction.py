@@ -29,10 +29,10 @@ class ExpiredJoins:
         """Start without knowledge of the log's entries."""
         self._state = state
         self._done = 0
-        """Entries below this number are joined already, or cannot be."""
+        """Entries below this number are already joined, or cannot be."""
 
     def step(self, span_ms: int) -> bool:
-        """Join the next entries; whether there may be more to join.
+        """Join the next entries; return whether there may be more to join.
 
         Args:
             span_ms: entries that are further apart stay apart.

@@ -1,7 +1,7 @@
 """Expire rows as the log stores them: results under the ids of their aggregates, as in runs.
 
-So rows that were staged before a change of the definition are read with today's columns: a missing
-result is that of a life without records for the aggregate, and surplus results are ignored.
+So rows staged before a change of the definition are read with the current columns: a missing result
+is that of a life without records for the aggregate, and surplus results are ignored.
 
 Layout: `k0` ... the key columns and bounds of windows, `a<id>` ... the results, then the columns of
 change rows that idlestate adds, under their names.
@@ -19,7 +19,7 @@ def stored_rows(spec: TableSpec, rows: pa.Table) -> pa.Table:
 
 
 def shown_rows(spec: TableSpec, stored: pa.Table) -> pa.Table:
-    """Rows of the log as change rows of today's definition."""
+    """Rows of the log as change rows of the current definition."""
     schema = change_schema(spec)
     names = _stored_names(spec)
     if stored.schema.names != names:
@@ -28,7 +28,7 @@ def shown_rows(spec: TableSpec, stored: pa.Table) -> pa.Table:
             stored.column(name) if name in stored.schema.names else blank[name] for name in names
         ]
         stored = pa.table(columns, names=names)
-    # To a wider type, or from an average of decimals with fewer digits after the point.
+    # Casts to a wider type, or from an average of decimals with fewer digits after the point.
     return stored.rename_columns(schema.names).cast(schema, safe=False)
 
 

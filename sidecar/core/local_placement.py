@@ -16,7 +16,7 @@ class LocalPlacement:
     """All shards in one range, in this process.
 
     Args:
-        store: the store of everything.
+        store: the store of all data.
         clock: measures the deadlines of transfers.
         cache_bytes: the cache of each operator's tables.
     """

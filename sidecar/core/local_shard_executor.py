@@ -1,4 +1,4 @@
-"""Executes steps on shards whose runs this process keeps."""
+"""Executes steps on shards whose runs are stored by this process."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ _MERGE = MergePolicy()
 _LATE = MergePolicy(space=3)
 """Shards this sparse are those that `Sweeper.compact` has not reached yet."""
 _CLOSE = MergePolicy(dense=1e9, space=1e9)
-"""For sweeps, and for steps on shards that they emptied: compaction removes dead rows later."""
+"""For sweeps, and for steps on shards that sweeps emptied: compaction removes dead rows later."""
 
 
 class LocalShardExecutor:
@@ -197,7 +197,7 @@ class LocalShardExecutor:
         rows, size = sum(each.rows for each in stored), sum(each.bytes for each in stored)
         most_rows = max(1, CHUNK_BYTES * rows // max(1, size))
         lives, following = some_rows(table, policies, since, most_rows)
-        while lives.nbytes > 2 * CHUNK_BYTES and most_rows > 1:  # they are larger than most values
+        while lives.nbytes > 2 * CHUNK_BYTES and most_rows > 1:  # larger than most
             most_rows //= 2
             lives, following = some_rows(table, policies, since, most_rows)
         return lives, following
@@ -272,7 +272,7 @@ class LocalShardExecutor:
         merge: MergePolicy,
         showing: Showing | None = None,
     ) -> tuple[StepResult, pa.Table]:
-        """Take records into a shard, close what is due at `to_ms` (None: nothing)."""
+        """Apply records to a shard, then close what is due at `to_ms` (None: nothing)."""
         table = self.tables.table(shard, at)
         outcome = table.apply(
             steps, parameters.policy, to_ms, parameters.version, merge, showing=showing
@@ -287,8 +287,9 @@ class LocalShardExecutor:
         parameters: StepParameters,
         to_ms: int | None = None,
     ) -> tuple[StepResult, pa.Table]:
-        """The shard after an outcome, and the rows of the reply: those that the query does not get
-        from the log. With rows in order, no life ends between batches, so the reply has them all.
+        """The shard after an outcome, and the rows of the reply: rows that the query does not get
+        from the log. With rows in order, no life ends between batches, so the reply contains all
+        rows.
         """
         reached_ms = parameters.t_ms if to_ms is None else to_ms
         written = self.tables.write(shard, at, outcome, reached_ms, parameters.now_ms)
@@ -316,7 +317,7 @@ class _Edit:
 
 
 def _merges(shards: Shards) -> dict[int, MergePolicy]:
-    """How the shards of a step are merged.
+    """The merge policies for the shards of a step.
 
     Shards that sweeps have emptied are left to `Sweeper.compact`, so that no step waits for it. If
     it does not keep up, the sparsest of them is rewritten.

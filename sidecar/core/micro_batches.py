@@ -182,7 +182,7 @@ class Batches:
         )
 
     def settle(self) -> None:
-        """Commit the open batch if the query's commit log has it.
+        """Commit the open batch if the query's commit log contains it.
 
         If no set of it is complete, the operator stops, because prepared data was lost. Writes
         that could not be applied at the last border, because a worker or the disk was unavailable
@@ -216,7 +216,7 @@ class Batches:
                 batch_time_ms=0,
                 open=None,
                 reached_ms=0,
-                # Another query may begin with older rows.
+                # Another query may start with older rows.
                 time_ms=0 if self._state.is_event_time else self._state.record.time_ms,
                 stopped=None,
             )
@@ -275,7 +275,7 @@ class Batches:
             self._state.write(dict.fromkeys(removed))
             self._state.executor.forget(lost)
             for set_id in older:
-                # It keeps its rank: late tasks do not make it newer.
+                # It keeps its rank, because late tasks do not make it newer.
                 self._state.sets.sets[set_id].pieces.clear()
 
     def _commit_or_stop(self, batch_id: int, reached_ms: int = 0) -> None:

@@ -55,7 +55,7 @@ class DirectWrites:
     """
 
     def __init__(self, state: OperatorContents) -> None:
-        """Read what was written."""
+        """Read the writers and quarantined writes from the store."""
         self._state = state
         self._writers = Writers(state.store, state.uid)
         self.quarantined = QuarantinedWrites(state.store, state.uid)

@@ -1,4 +1,4 @@
-"""An operator of the sidecar: its batches, direct writes, background work and readings."""
+"""An operator of the sidecar: its batches, direct writes, background work and reads."""
 
 import logging
 from collections.abc import Mapping
@@ -78,13 +78,13 @@ class Operator:
 
     @property
     def record(self) -> OperatorRecord:
-        """The operator's record as it is now."""
+        """The operator's current record."""
         return self.state.record
 
     def under(self, policy: Policy) -> tuple[OperatorRecord, dict[int, ShardRecord]]:
         """The next record under another policy, and the shards that change with it."""
         record, shards = self.state.now
-        # The next sweep finds out when lives end under it.
+        # The next sweep determines when lives end under it.
         unknown = {
             at: replace(shard, next_end_ms=NEVER_MS)
             for at, shard in enumerate(shards)
@@ -99,7 +99,7 @@ class Operator:
         Args:
             policy: the other policy.
             now_ms: now; in event time, the time that the query has reached counts instead.
-            right: of a join the other policy of right rows; None: as `policy`.
+            right: for a join, the other policy of right rows; None: as `policy`.
 
         Raises:
             DoesNotFitError: it uses another time domain, or `right` is passed for another operator.
@@ -121,14 +121,14 @@ class Operator:
         return state.read(look)
 
     def explain(self, rows: bytes, now_ms: int) -> Explanation:
-        """Why a key is in state, or no longer; this does not extend its life.
+        """Why a key is, or is no longer, in state; this does not extend its life.
 
         Args:
             rows: the key as an Arrow stream of one row.
             now_ms: now; in event time, the time that the query has reached counts instead.
 
         Raises:
-            DoesNotFitError: the key is of other types.
+            DoesNotFitError: the key has other types.
         """
         state = self.state
 
@@ -149,10 +149,11 @@ class Operator:
         Args:
             rows: the keys as an Arrow stream.
             now_ms: lives that ended by then are left out; in event time, those that ended by the
-                time that the query has reached. Lives that end in batches alone stay until then.
+                time that the query has reached. Lives that end only in batches stay until then.
 
         Raises:
-            DoesNotFitError: the keys are of other types, or have rows of a join and no lives.
+            DoesNotFitError: the keys have other types, or the operator is a join, whose keys have
+                no lives.
         """
         state = self.state
         if state.spec.is_of_sides:
@@ -161,7 +162,7 @@ class Operator:
                 "for a key, or read_state for all rows"
             )
 
-        # The result is consistent: lives, time and batch are of the same moment.
+        # The result is consistent: lives, time and batch belong to the same moment.
         def look(record: OperatorRecord, shards: list[ShardRecord]) -> tuple[pa.Table, int]:
             lives = state.executor.look_up(rows, dict(enumerate(shards)), record.policy)
             return self._open_at(lives, now_ms, record), record.committed
@@ -175,7 +176,7 @@ class Operator:
         """Some open lives of a shard, as in `look_up`, or rows of a join, and the hash to continue
         from (see `ShardExecutor`).
 
-        Each call returns the lives of its own moment.
+        Each call returns the lives at the time of the call.
         """
         state = self.state
 
@@ -186,7 +187,7 @@ class Operator:
         return state.read(look)
 
     def expired(self, since: int, before: int | None, most_rows: int) -> pa.Table | None:
-        """Expired records by number: from one number up to, but without, another."""
+        """Expired records by number: from one number up to, but excluding, another."""
         record = self.state.record
         stop = record.next_seq if before is None else min(before, record.next_seq)
         try:
@@ -274,8 +275,8 @@ class Operator:
 
     @property
     def owed_ms(self) -> int | None:
-        """The event time up to which a batch without data would release rows or close lives, of an
-        operator whose lives end by batches; None if it would change nothing.
+        """The event time up to which a batch without data would release rows or close lives, for an
+        operator whose lives end only in batches; None if it would change nothing.
         """
         record, shards = self.state.now
         is_due = any(each.next_end_ms <= record.reached_ms for each in shards)
@@ -285,8 +286,8 @@ class Operator:
 
     @property
     def inputs(self) -> Inputs:
-        """The two inputs after the newest committed batch; empty for an operator of one."""
-        return self.state.shards[0].inputs  # packing tasks give their counts to the first shard
+        """The two inputs after the newest committed batch; empty for an operator with one input."""
+        return self.state.shards[0].inputs  # packing tasks add their counts to the first shard
 
     def _open_at(self, lives: pa.Table, now_ms: int, record: OperatorRecord) -> pa.Table:
         if self.state.spec.ends_by_batches:

@@ -1,7 +1,7 @@
 """The state of an operator: its record, shards, expired log and prepared sets, changed together.
 
 Memory follows the store: `save` writes first, and changes memory only after that succeeded. Readers
-take `now` once and need no lock: neither the record nor the shards in it ever change.
+read `now` once and need no lock, because neither the record nor the shards in it ever change.
 """
 
 import threading
@@ -31,10 +31,10 @@ class OperatorContents:
     """One operator.
 
     Args:
-        store: the store of all of this.
+        store: the store of this state.
         record: the stored record.
         clock: gives the time of entries of the expired log.
-        executor: keeps the runs of its shards.
+        executor: stores the runs of its shards.
 
     Attributes:
         lock: held during changes.
@@ -143,8 +143,8 @@ class OperatorContents:
         Args:
             record: the operator's next record; the numbers of expired records are added here.
             shards: the shards that change.
-            values: values that are written with them.
-            removed: keys that are removed.
+            values: values to write with them.
+            removed: keys to remove.
             expired: staged rows that get their numbers now.
         """
         changes: dict[str, bytes | None] = dict.fromkeys(removed)
@@ -172,7 +172,7 @@ class OperatorContents:
         return {**changed, record.key: record.encode()}
 
     def believe(self, record: OperatorRecord, shards: Mapping[int, ShardRecord]) -> None:
-        """Take over what was written; under the lock."""
+        """Apply what was written to memory; under the lock."""
         after = self.shards
         if shards:
             after = [shards.get(at, old) for at, old in enumerate(after)]

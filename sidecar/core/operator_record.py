@@ -27,7 +27,7 @@ class OpenBatch:
 
     batch_id: int
     t_ms: int
-    """In processing time the time of all its records; in event time the batch's watermark."""
+    """In processing time, the time of all its records; in event time, the batch's watermark."""
     version: int
     """The version of the tables that its tasks read; they prepare the next one."""
     policy: Policy
@@ -35,7 +35,7 @@ class OpenBatch:
     time_ms: int = 0
     """When Spark planned the batch."""
     right: Policy | None = None
-    """Of a join the policy of right rows."""
+    """For a join, the policy of right rows."""
 
     @property
     def of_sides(self) -> Policies:
@@ -45,18 +45,19 @@ class OpenBatch:
 
 @dataclass(frozen=True, slots=True)
 class EarlierDeclaration:
-    """The declaration before a change, and what tells whether the tables have changed since."""
+    """The declaration before a change, and data to detect whether the tables have changed since."""
 
     declaration: Declaration
     version: int
     next_set: int
 
     def after_batch(self, number: int, version: int) -> "EarlierDeclaration":
-        """The same after a batch: one that was prepared before the change wrote nothing under it.
+        """The same value after a batch; a batch prepared before the change wrote nothing under the
+        new declaration.
 
         Args:
-            number: of the committed set.
-            version: of the tables after it.
+            number: the number of the committed set.
+            version: the version of the tables after it.
         """
         was_prepared_before = number < self.next_set and version == self.version + 1
         return replace(self, version=version) if was_prepared_before else self
@@ -94,11 +95,11 @@ class OperatorRecord:
     heard_ms: Mapping[str, int] = field(default_factory=dict)
     """Per consumer, the time of its last new acknowledgement."""
     stopped: str | None = None
-    """Why the operator takes no more batches."""
+    """Why the operator accepts no more batches."""
     made: str = ""
-    """Distinguishes it from every other operator of the same uid, elsewhere or earlier."""
+    """Distinguishes it from every other operator with the same uid, elsewhere or earlier."""
     right: Policy | None = None
-    """Of a join the policy of right rows; `policy` is that of left rows."""
+    """For a join, the policy of right rows; `policy` is that of left rows."""
     before: EarlierDeclaration | None = None
     """Set when a run of the owner changes the declaration."""
 
@@ -109,9 +110,9 @@ class OperatorRecord:
 
     @property
     def written(self) -> Declaration:
-        """The declaration with which that of the owner's next run is compared. One under which
+        """The declaration to compare with that of the owner's next run. A declaration under which
         nothing was prepared or committed does not count: the query died before its first batch, and
-        its checkpoint compares with the last committed batch too.
+        its checkpoint also compares with the last committed batch.
         """
         before = self.before
         if before is None or (before.version, before.next_set) != (self.version, self.next_set):

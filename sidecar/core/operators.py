@@ -32,7 +32,7 @@ class Host:
         store: the store of everything.
         clock: the sidecar's clock.
         reached_ms: reads the commit log of a query's checkpoint.
-        placement: keep the runs of the operators.
+        placement: the placement of the operators' runs.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class Host:
 
         Args:
             declaration: the operator.
-            policy: that of a new operator.
-            right: of a new join the policy of right rows.
+            policy: the policy of a new operator.
+            right: for a new join, the policy of right rows.
             query: the run of a query that declares it; only its owner query may change it.
             made: the mark of the operator in the query's checkpoint.
 

@@ -1,7 +1,7 @@
 """Acknowledged writes that could not be applied: kept with the reason while the operator exists.
 
-The value under `a/<uid>/<number>` is a `Message` with the writer, its number, the kind, the time
-of acceptance and the reason; its part is the rows as an Arrow stream.
+The value under `a/<uid>/<number>` is a `Message` with the writer, its number, the kind, the time of
+acceptance and the reason; its only part contains the rows as an Arrow stream.
 """
 
 import logging
@@ -22,7 +22,7 @@ class QuarantinedWrites:
     """The quarantined writes of one operator."""
 
     def __init__(self, store: Store, uid: str) -> None:
-        """Read their number."""
+        """Read how many there are."""
         self._store = store
         self._uid = uid
         self.writes, self.rows = 0, 0
@@ -43,7 +43,7 @@ class QuarantinedWrites:
         )
 
     def read(self, since: int) -> Iterator[tuple[dict[str, Any], bytes]]:
-        """The facts (with the number) and the rows of each write from a number on."""
+        """The header (with the number) and the rows of each write from a number on."""
         for key, value in self._store.scan(f"a/{self._uid}/"):
             number = int(key.rpartition("/")[2])
             if number >= since:

@@ -1,4 +1,4 @@
-"""The executor of steps on the tables of shards: it keeps the runs but makes no decisions.
+"""The executor of steps on the tables of shards: it stores the runs but makes no decisions.
 
 The callers (`micro_batches`, `one_way_writes`, `sweeper`) hold the records of shards and pass them
 to a `ShardExecutor`, which returns the next ones. A result takes effect only when the caller has
@@ -30,7 +30,7 @@ class StepParameters:
         version: the version of the resulting tables.
         batch_id: the batch in its change rows.
         now_ms: the clock, for the times of written shards; rows do not depend on it.
-        right: of a join the policy of right rows.
+        right: for a join, the policy of right rows.
     """
 
     policy: Policy
@@ -54,7 +54,7 @@ class StepResult:
         shard: its next record.
         expired: expire rows that wait for their numbers.
         values: the values to write with the record.
-        made: keys of the values that were written already, in the store of the shard's tables.
+        made: keys of values already written to the store of the shard's tables.
     """
 
     shard: ShardRecord
@@ -78,13 +78,13 @@ class SentRows:
 
 
 class Edit(Protocol):
-    """A write whose rows were checked and fit."""
+    """A write whose rows were checked successfully."""
 
     def rows(self) -> bytes:
         """All its rows as one Arrow stream."""
 
     def apply(self, shards: Shards, parameters: StepParameters) -> dict[int, StepResult]:
-        """The results for those of these shards that it touches.
+        """The results for the given shards that it touches.
 
         Raises:
             DoesNotFitError: a sum overflows its type.
@@ -106,7 +106,7 @@ class ShardExecutor(Protocol):
             handle: the handle of the packets.
             ranges: the ranges that have packets.
             shards: all shards of the task, including those without a packet.
-            parameters: those of the step.
+            parameters: the parameters of the step.
 
         Returns:
             The result for each shard, and per range the number of waiting parts of the reply.
@@ -129,10 +129,10 @@ class ShardExecutor(Protocol):
             handle: the handle of their new values.
             ranges: the ranges that have values.
             shards: their next records.
-            keys: per shard the keys of its values, in the order in which these were sent.
+            keys: the keys of each shard's values, in the order in which these were sent.
 
         Raises:
-            DoesNotFitError: keys and values do not go together.
+            DoesNotFitError: keys and values do not match.
             GoneError: the handle is unknown or expired.
         """
 
@@ -169,7 +169,7 @@ class ShardExecutor(Protocol):
         """The lives of keys in these shards, including ended ones that are not swept yet."""
 
     def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyDetails:
-        """What is known of one key, see `details_of`; the key is an Arrow stream of one row."""
+        """What is known about one key, see `details_of`; the key is an Arrow stream of one row."""
 
     def lives(
         self, shard: ShardRecord, at: int, policies: Policies, since: int
@@ -179,8 +179,8 @@ class ShardExecutor(Protocol):
 
         Args:
             shard: the shard's record.
-            at: its number.
-            policies: those in force.
+            at: the shard's number.
+            policies: the policies in force.
             since: the lowest hash; `LOWEST_HASH` at first.
         """
 
@@ -191,10 +191,10 @@ class ShardExecutor(Protocol):
         """Remove runs that are no longer needed from the cache, by name and shard."""
 
     def elsewhere(self, keys: Iterable[str]) -> Set[str]:
-        """Those of these values that are outside of the operator's own store."""
+        """The given values that are outside the operator's own store."""
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Remove values outside of the operator's own store that no record names any more, now or
+        """Remove values outside the operator's own store that no record names any more, now or
         later.
         """
 

@@ -14,12 +14,12 @@ class ShardPlacement(Protocol):
     stage: Stage | None
     """Where packets arrive; None if each range has its own stage."""
     places: Sequence[str]
-    """Per range the suffix of the sidecar's address that leads to it."""
+    """The address suffix of each range, relative to the sidecar's address."""
 
     def of(self, declaration: Declaration) -> ShardExecutor:
         """The executor of an operator."""
 
     tidy: Callable[[], None]
-    """Removes values that no record names any more, as far as their removal was postponed."""
+    """Removes values that no record names any more and whose removal was postponed."""
     bytes_on_disk: Callable[[], int]
-    """The bytes that they take on disk in addition to the operators' own store."""
+    """The bytes that the shards take on disk in addition to the operators' own store."""

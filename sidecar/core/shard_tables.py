@@ -1,7 +1,7 @@
 """Tables of shards in memory: reading them from the store and writing them to it.
 
-A table never changes, so it can be used without a lock while newer ones are made. Runs stay in a
-cache of limited size; the least recently used ones leave it first.
+A table never changes, so it can be used without a lock while newer ones are created. Runs are held
+in an LRU cache of limited size.
 """
 
 import threading
@@ -59,7 +59,7 @@ class ShardTables:
         self._lock = threading.Lock()
 
     def place(self, shard: int) -> "ShardValues":
-        """The runs of a shard; new ones wait there to be written."""
+        """The place of a shard's runs, where new runs wait to be written."""
         return ShardValues(self, shard)
 
     def table(self, record: ShardRecord, shard: int) -> ShardTable:
@@ -81,7 +81,7 @@ class ShardTables:
         """The record after an outcome.
 
         Args:
-            record: the record of the outcome's table before.
+            record: the record before the outcome.
             shard: the shard's number.
             outcome: what happened.
             to_ms: the time that the shard reached.
@@ -101,7 +101,7 @@ class ShardTables:
     def made(
         self, shard: int, segments: Iterable[Segment], following: Next
     ) -> tuple[RunRef, Run, dict[str, bytes]]:
-        """A new run, and its values."""
+        """Create a new run and its values."""
         schema = following.before.schema
         sink = pa.BufferOutputStream()
         rows, index = encode_run(segments, schema, following.policy, sink)
@@ -150,7 +150,7 @@ class ShardTables:
 
 
 class ShardValues:
-    """A `RunPlace` of values in the store, which are written with the record that names them."""
+    """A `RunPlace` whose runs are values in the store, written with the record that names them."""
 
     def __init__(self, tables: ShardTables, shard: int) -> None:
         self._tables = tables

@@ -26,11 +26,15 @@ _COMPACT = MergePolicy()
 
 @dataclass
 class Pace:
-    """About how many lives a step closes; more only if they end in the same millisecond."""
+    """The approximate number of lives that a step closes; more only if they end in the same
+    millisecond.
+    """
 
     rows: int = _FIRST_ROWS
     _plans: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
-    """Per shard the times up to which steps sweep, and about how many lives end between them."""
+    """For each shard, the approximate number of lives per step, and the times up to which steps
+    sweep.
+    """
 
     def took(self, seconds: float) -> None:
         """Note the duration of a step, so that the next one takes about `_STEP_S`."""
@@ -67,7 +71,8 @@ class Sweeper:
     def __init__(self, state: OperatorContents) -> None:
         """Start without any work done."""
         self._state = state
-        # Where an operator's own step is needed, only that knows which rows are dead, and merges.
+        # If an operator has its own step, only that step knows which rows are dead, and merges
+        # them.
         self._merges = not state.spec.has_own_step
         self._in_vain = False
         self._turn = threading.Lock()
@@ -83,7 +88,7 @@ class Sweeper:
             clock: measures the budget.
             budget_ms: at least one step is done.
         """
-        with self._turn:  # the end of bounded input sweeps too, in parallel to the background
+        with self._turn:  # the end of bounded input also sweeps, in parallel with the background
             begun_s = clock.monotonic_s()
             if self._begun_s is None and self._due(to_ms):
                 self._begun_s = begun_s
@@ -160,7 +165,7 @@ class Sweeper:
 
     def _due(self, to_ms: int) -> list[int]:
         """The shards in which lives may have ended by this time. With rows in order, only batches
-        close lives: rows that wait may come before a deadline, and what they give leaves with a
+        close lives: waiting rows may precede a deadline, and their results are emitted with a
         batch.
         """
         if self._state.spec.ends_by_batches:
@@ -203,8 +208,8 @@ class Sweeper:
         version: int,
         to_ms: int,
     ) -> bool:
-        """Apply a step, and return whether it was: not if its shard or the operator's definition
-        changed in the meantime.
+        """Apply a step, and return whether it took effect; it does not if its shard or the
+        operator's definition changed in the meantime.
         """
         state = self._state
         with state.lock:

@@ -1,9 +1,9 @@
 """The edits of one-way writers to a shard's table: add, put, touch, read, remove; pure functions.
 
-`add` adds records to the aggregates, as a batch does. `put` replaces a key's aggregates by those of
-one record, while its life continues. `touch` is a write that changes no value and creates nothing.
-`read` is an access only under `on_read_and_write`. `remove` removes the key at once, without an
-expired record.
+`add` adds records to the aggregates, as a batch does. `put` replaces a key's aggregates with those
+of one record, while its life continues. `touch` is a write that changes no value and creates
+nothing. `read` is an access only under `on_read_and_write`. `remove` removes the key at once,
+without an expired record.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _OF_KEYS = ("touch", "read", "remove")
 def edit_steps(
     spec: TableSpec, kind: str, keys: Sequence[pa.Array], values: Mapping[str, pa.Array], t_ms: int
 ) -> Steps:
-    """The rows of a write as steps, all at one time; for a put, the last row of each key."""
+    """The rows of a write as steps, all with the same time; for a put, the last row of each key."""
     n = len(keys[0])
     hashes = hash_keys(keys)
     if kind == "put" and n:

@@ -1,7 +1,7 @@
 """The interval after which Python switches between waiting threads.
 
-By default a waiting thread gets its turn after 5 ms, and a look-up waits several times. While a
-query computes all the time, these waits are most of a look-up's duration.
+By default, a waiting thread is scheduled after 5 ms, and a look-up waits several times. While a
+query keeps computing, these waits are most of a look-up's latency.
 """
 
 import sys

@@ -20,7 +20,7 @@ def keep_waiting(
         state: the operator's state.
         header: writer, seq, kind and t_ms (milliseconds) of the write.
         rows: its rows as an Arrow stream.
-        changes: what is stored together with it, such as the state of its writer.
+        changes: values to store together with it, such as the state of its writer.
 
     Raises:
         BusyError: too many writes wait for the batch.

@@ -6,7 +6,7 @@ two writes with one number only the first would count.
 
 A writer is stored as JSON under `w/<uid>/<writer>` (before sessions: `<seq> <at_ms>`), together
 with each of its writes. If there are too many writers, the one that was silent longest is
-forgotten, if it was silent so long that no client resends one of its writes.
+forgotten, if it was silent for so long that no client will resend one of its writes.
 """
 
 import json

@@ -67,14 +67,14 @@ def knows_clients(control: str, settings: "Sidecar") -> bool:
 
     Args:
         control: its address.
-        settings: of the sidecar.
+        settings: the settings of the sidecar.
     """
     has_ca = settings.tls is not None and settings.tls.client_ca_file is not None
     return control.startswith("unix:") or settings.token_file is not None or has_ca
 
 
 def names_this_machine(headers: Message) -> bool:
-    """Whether a request names loopback as its host; not so a web page whose own name resolves to
+    """Whether a request names loopback as its host, unlike a web page whose own name resolves to
     loopback (DNS rebinding).
     """
     host = headers.get("Host", "localhost")

@@ -16,7 +16,7 @@ MAX_HEADER_BYTES = 2 << 20
 """Limit for a client's call: `json` blocks all other threads while it reads a header."""
 
 _UNREADABLE = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
-"""What a field of a header that is missing or of another type leads to."""
+"""The errors caused by a header field that is missing or has another type."""
 
 Header = dict[str, Any]
 Parts = tuple[bytes, ...]

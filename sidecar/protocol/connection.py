@@ -27,10 +27,10 @@ ERROR = "error"
 """The field of an answer's header with the error."""
 _CALL_TIMEOUT_S = 300.0
 _LONGEST_SOCKET = 107
-"""Of bytes, as Linux has it."""
+"""In bytes: the limit on Linux."""
 _LAST_PORT = 65535
 _AWAY = (flight.FlightUnavailableError, flight.FlightTimedOutError, flight.FlightCancelledError)
-"""A stopping server cancels calls that arrive at that moment."""
+"""The sidecar is away; a stopping server cancels calls that arrive at that moment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Declaration:
         """Refuse a policy with another time domain.
 
         Raises:
-            DoesNotFitError: it has another one.
+            DoesNotFitError: the time domains differ.
         """
         if policy.time.value != self.time:
             raise DoesNotFitError(

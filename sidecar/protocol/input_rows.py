@@ -68,8 +68,8 @@ def fit_write(declaration: Declaration, spec: TableSpec, kind: str, rows: pa.Tab
 
 
 def of_today(declaration: Declaration, spec: TableSpec, kind: str, data: bytes) -> bytes:
-    """Rows of an accepted write in the columns of today's definition: a column that only a later
-    definition reads is null.
+    """Rows of an accepted write in the columns of the current definition: a column that only a
+    later definition reads is null.
     """
     rows = pa.ipc.open_stream(data).read_all()
     wanted = _wanted_columns(declaration, spec, kind)
@@ -122,7 +122,7 @@ def read_rows(uid: str, data: bytes) -> pa.Table:
 
 
 def fit_rows(uid: str, rows: pa.Table, wanted: Mapping[str, pa.DataType]) -> pa.Table:
-    """These columns and types of rows.
+    """Rows with only these columns, converted to these types.
 
     Raises:
         DoesNotFitError: a column is missing or occurs twice, or its type or values cannot be

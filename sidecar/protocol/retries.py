@@ -1,4 +1,4 @@
-"""Retries, of calls to a process that restarts and of starts of one: how long, and the pauses."""
+"""Retries of calls to a restarting process and of its starts: how long, and with which pauses."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -45,7 +45,7 @@ class Stage:
         self._piles: dict[str, _Pile] = {}
 
     def add(self, handle: str, at: Place, data: bytes, *, is_first: bool) -> None:
-        """Take a chunk; the first one of a handle starts it.
+        """Add a chunk; the first chunk of a handle creates it.
 
         Raises:
             GoneError: the handle is unknown or expired.

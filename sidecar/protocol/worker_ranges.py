@@ -1,6 +1,7 @@
 """Ranges of shards: contiguous, one per worker.
 
-Keys of values in a store contain the shard, `s/<uid>/<shard>/...`, which gives a value's range.
+Keys of values in a store contain the shard, `s/<uid>/<shard>/...`, which determines a value's
+range.
 """
 
 from collections.abc import Sequence

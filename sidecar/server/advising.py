@@ -1,7 +1,7 @@
 """Advice on an uploaded log of events: `POST /advise?key=...&event_time=...`.
 
-`idlestate advise` analyzes the log in its own process, so that this takes no memory and little time
-from the sidecar. Nothing of the log is kept.
+`idlestate advise` analyzes the log in its own process, so this takes no memory and little time from
+the sidecar. The log is not stored.
 """
 
 import resource
@@ -22,7 +22,7 @@ MAX_SECONDS: Final = 60
 MAX_MEMORY_BYTES: Final = 4 << 30
 
 _OUT_OF_MEMORY: Final = ("Traceback", "MemoryError", "Memory allocation")
-"""What the command says when it gets no more memory; the last are the words of OpenBLAS."""
+"""What the command prints when it runs out of memory; the last text is from OpenBLAS."""
 _ENDINGS: Final = {
     "application/vnd.apache.parquet": "parquet",
     "application/x-ndjson": "jsonl",

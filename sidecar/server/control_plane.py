@@ -44,7 +44,7 @@ _OPEN = (
 
 
 class Controls(Protocol):
-    """What the control plane needs of the process."""
+    """What the control plane needs from the process."""
 
     def reload(self) -> str:
         """Read the configuration again; return the result in words.
@@ -71,10 +71,10 @@ class ControlPlane:
         *,
         changes_allowed: bool,
     ) -> None:
-        """What requests are answered from.
+        """Take what requests are answered from.
 
         Args:
-            host, clock, health, controls, exporter, page: of the process.
+            host, clock, health, controls, exporter, page: those of the process.
             changes_allowed: whether requests may change what the sidecar does.
         """
         self._host = host
@@ -184,12 +184,12 @@ class ControlPlane:
         return json_reply({"batch_id": batch_id, "lives": shown(lives)})
 
     def _explain(self, operator: Operator, request: Request) -> Reply:
-        """Why a key is in state, or no longer; its columns are the query's fields."""
+        """Why a key is, or is no longer, in state; its columns are the query's fields."""
         key = stream_of(_asked(key_of, operator, request.query, operator.state.spec.keys))
         return json_reply(operator.explain(key, self._clock.now_ms()).to_json())
 
     def _plan(self, operator: Operator, request: Request) -> Reply:
-        """What other policies would remove; their rules are the query's fields."""
+        """What other policies would remove; the query's fields are their rules."""
         policy, right = _asked(policies_of, operator, request.query, operator.record.policy.time)
         return json_reply(operator.plan(policy, self._clock.now_ms(), right).to_json())
 

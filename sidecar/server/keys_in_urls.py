@@ -63,7 +63,7 @@ def _bytes_of(text: str) -> bytes:
 
 def _value(scalar: pa.Scalar) -> Any:
     if isinstance(scalar, pa.ListScalar) and scalar.is_valid:
-        return [_plain(_value(each)) for each in scalar.values]  # of a map: keys with values
+        return [_plain(_value(each)) for each in scalar.values]  # a map: keys with values
     if isinstance(scalar, pa.StructScalar) and scalar.is_valid:
         return {name: _plain(_value(each)) for name, each in scalar.items()}
     try:

@@ -1,5 +1,5 @@
-"""Policies as the query of a URL: `?idle_min=30m&idle_max=45m&ttl=1d`, fields as in `Policy`. Of a
-join, `right_ttl` and the like are fields of the policy of right rows.
+"""Policies as the query of a URL: `?idle_min=30m&idle_max=45m&ttl=1d`, fields as in `Policy`. For a
+join, `right_ttl` and the like set the policy of right rows.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ _RIGHT = "right_"
 
 
 def policies_of(query: str, time: TimeDomain) -> tuple[Policy, Policy | None]:
-    """The policy that a query describes, and that of right rows; None if no field is of it. Rules
-    that a policy leaves out are off.
+    """The policy that a query describes, and the policy of right rows, each None if the query has
+    no field for it. Omitted rules are off.
 
     Args:
-        query: as it came.
-        time: the operator's.
+        query: the query, as received.
+        time: the operator's time domain.
 
     Raises:
-        ValueError: a field is unknown, given twice or wrong, or the fields contradict each other.
+        ValueError: a field is unknown, repeated or not valid, or the fields contradict each other.
     """
     given = parse_qsl(query, keep_blank_values=True, max_num_fields=20)
     fields = dict(given)

@@ -76,9 +76,9 @@ class Process:
         self._clock = SteadyClock(SystemClock(), self._settings.max_clock_step_ms)
         self._workers: Workers | None = None
         self._reloading = threading.Lock()
-        self._reload = threading.Thread()  # the last one that a signal or a saved file started
+        self._reload = threading.Thread()  # the last reload started by a signal or a saved file
         self._store: Store | None = None
-        self._look = threading.Thread()  # the last one on a disk that accepted no writes
+        self._look = threading.Thread()  # the last attempt on a disk that accepted no writes
         self._reloads = ReloadCounts()
 
     def run(self) -> None:
@@ -166,7 +166,7 @@ class Process:
             DoesNotFitError: it is refused; the previous configuration stays in effect.
             SidecarError: it could not be stored; the previous configuration stays in effect.
         """
-        with self._reloading:  # the last reading of the file wins
+        with self._reloading:  # the last read of the file wins
             try:
                 config = load_config(self._config.file)
                 self._refuse_other_changes(config)
@@ -207,7 +207,7 @@ class Process:
         return ControlPlane(*parts, changes_allowed=is_guarded)
 
     def _budget_for(self, uid: str) -> Budget:
-        return self._config.budget_for(uid)  # of the newest configuration
+        return self._config.budget_for(uid)  # the newest configuration's policies
 
     def _count_reload(self, *, good: bool) -> None:
         self._reloads.count(good=good, now_ms=self._clock.now_ms())

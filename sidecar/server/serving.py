@@ -47,7 +47,7 @@ def serve(
     try:
         process = Process(config.allowing_shrink() if allow_shrink else config, saved, tell)
         if while_input_is_open:
-            # Without one, its number may belong to another file by now.
+            # Without standard input, its descriptor may by now belong to another file.
             has_ended = sys.stdin is None
             process.stop_when_closed(
                 os.open(os.devnull, os.O_RDONLY) if has_ended else sys.stdin.fileno()

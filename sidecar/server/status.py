@@ -23,7 +23,7 @@ def sidecar_page(
 
     Args:
         host: the operators.
-        clock: the sidecar's.
+        clock: the sidecar's clock.
         figures: the figures of all operators at a time.
         curve: the sizes of an operator over time, oldest first.
     """

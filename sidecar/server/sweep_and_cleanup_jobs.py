@@ -20,7 +20,7 @@ _TIDY_MS = 1_000
 _JOIN_MS = 3_000
 """After this time, the rest of the joins waits for the next run."""
 _SPANS = 100
-"""Entries within one part in this many of the retention are joined."""
+"""Entries within this fraction (1/100) of the retention are joined."""
 _SLICES = 5
 """Slices of a sweep's time: after each, waiting threads get the processor and the lock."""
 _REST = 3
@@ -54,8 +54,8 @@ class Background:
         self._each(lambda operator: operator.batches.settle())
 
     def sweep(self) -> None:
-        """Close what is due until nothing is left or the sidecar stops: operators take turns of one
-        slice each. Compaction runs in between, however long this takes.
+        """Close what is due until nothing is left or the sidecar stops: operators alternate, one
+        slice each. Compaction runs in between, however long it takes.
         """
         failed: list[SidecarError] = []
         left = list(self._host)
@@ -91,7 +91,7 @@ class Background:
         """Run a job for every operator: a damaged one does not stop the others.
 
         Raises:
-            SidecarError: the first error, after all operators had their turn.
+            SidecarError: the first error, raised after the job has run for all operators.
         """
         failed: list[SidecarError] = []
         for operator in self._host:

@@ -33,7 +33,9 @@ class _Answer:
     end_ms: int | None
 
     def holds(self, shard: ShardRecord, upto_ms: int) -> bool:
-        """Whether the table would answer the same now; a new policy comes with new records."""
+        """Whether the table would still give the same answer; a new policy comes with new
+        records.
+        """
         return self.shard is shard and (self.end_ms is not None or upto_ms <= self.upto_ms)
 
 
@@ -77,7 +79,7 @@ class Overdue:
         }
 
     def _ask(self, due: list[_Due]) -> None:
-        """Ask the tables whose answers are missing, and wait for a moment."""
+        """Ask the tables whose answers are missing, and wait briefly."""
         with self._lock:
             kept = {(each.record.key, at) for each in due for at in each.shards}
             self._answers = {at: each for at, each in self._answers.items() if at in kept}

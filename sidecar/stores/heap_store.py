@@ -38,7 +38,7 @@ class HeapStore:
         self._values: dict[str, bytes] = {}
         self._live_bytes = 0
         self._beside_bytes = 0
-        """The bytes of the newest snapshot in addition to the values: keys, lengths."""
+        """The bytes of the newest snapshot beyond the values: keys, lengths."""
         self._broken: SidecarError | None = None
         self._compact_above = _FLOOR_BYTES
         self._compaction: threading.Thread | None = None

@@ -1,4 +1,4 @@
-"""Executes steps on shards whose runs are kept by worker processes, each with one range.
+"""Executes steps on shards whose runs are stored by worker processes, each with one range.
 
 A worker's result is durable there before the record that names it is written here, and is removed
 when no record names it any more. So writing one record commits the results of all workers. Results
@@ -189,7 +189,7 @@ class RemoteShardExecutor:
         """See `ShardExecutor`; a worker drops removed runs from its cache."""
 
     def elsewhere(self, keys: Iterable[str]) -> Set[str]:
-        """See `ShardExecutor`: all of them."""
+        """See `ShardExecutor`: all values."""
         return set(keys)
 
     def remove(self, keys: Iterable[str]) -> None:

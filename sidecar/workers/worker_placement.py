@@ -20,9 +20,9 @@ class WorkerPlacement:
 
     Args:
         links: the links to the workers, by range.
-        places: per range the suffix of the sidecar's own address that leads to its worker.
+        places: the address suffix of each range's worker, relative to the sidecar's own address.
         tidy: makes the links do postponed removals.
-        bytes_on_disk: asks the workers.
+        bytes_on_disk: asks the workers for the size of their stores.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class WorkerPlacement:
         return RemoteShardExecutor(declaration, self._links, self._pool)
 
     def keep(self, named: Iterable[tuple[str, int]]) -> None:
-        """Have workers remove all values except these; before anything else is done.
+        """Have workers remove all values except these; call it before anything else.
 
         Args:
             named: keys of values, each with the number of shards of its operator.

@@ -1,4 +1,4 @@
-"""What a worker serves: the tables of a range of shards, in one process."""
+"""Serves the tables of a range of shards in a worker process."""
 
 import os
 import sys
@@ -43,7 +43,9 @@ def run(settings: WorkerSettings, tell: Tell) -> int:
 
 
 def _serve(settings: WorkerSettings, tell: Tell) -> None:
-    """Serve until standard input ends, or until a restart can mend a store that refuses writes."""
+    """Serve until standard input ends, or until a restart can repair a store that refuses
+    writes.
+    """
     folder = Path(settings.folder)
     is_up, is_over = threading.Event(), threading.Event()
 
@@ -84,7 +86,8 @@ def _serve(settings: WorkerSettings, tell: Tell) -> None:
 
 
 def _certificates(fields: Mapping[str, Any]) -> "Tls":
-    # The models of files take a third of a worker's start, and few have certificates.
+    # Importing the file models takes a third of a worker's start time, and few workers need
+    # certificates.
     from idlestate.config.sidecar_settings import Tls  # noqa: PLC0415
 
     return Tls.model_validate(fields)

@@ -11,7 +11,7 @@ class WorkerSettings:
 
     Attributes:
         folder: the folder of its store.
-        backend, sync, cache_bytes: those of the sidecar.
+        backend, sync, cache_bytes: the sidecar's settings.
         inner: the socket for the sidecar's process.
         listen: the address for clients, which send rows there.
         token_file, tls: how clients are authenticated.

@@ -42,14 +42,14 @@ class Worker:
 
     Args:
         number: its range.
-        settings: without the name of its inner socket.
+        settings: its settings, without the name of the inner socket.
         tell: writes a line to the sidecar's log.
 
     Attributes:
         place: its address for clients.
         restarts: how often it was restarted.
         bytes_on_disk: the size of its store, when it was last asked.
-        properties: those of its store, when it was last asked.
+        properties: the properties of its store, when it was last asked.
     """
 
     def __init__(self, number: int, settings: WorkerSettings, tell: Callable[[str], None]) -> None:
@@ -85,7 +85,7 @@ class Worker:
             [sys.executable, "-m", "idlestate.sidecar.workers.worker_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            process_group=0,  # a terminal's Ctrl-C is for the sidecar, also while this one starts
+            process_group=0,  # Ctrl-C is for the sidecar, even while this starts
         )
         assert self._process.stdin is not None
         settings = replace(self._settings, inner=self._inner, listen=self.place)
@@ -134,7 +134,7 @@ class Worker:
         try:
             return connection.call(name, header, *parts)
         except SidecarError as error:
-            self.remove(gone)  # it may or may not have done it
+            self.remove(gone)  # the worker may or may not have executed the call
             if not isinstance(error, AwayError):
                 raise
             # It has died, or hangs: then it is killed, which loses nothing.
@@ -228,8 +228,8 @@ class Workers:
     """All workers of a sidecar.
 
     Args:
-        settings: of the sidecar.
-        directory: of the sidecar.
+        settings: the sidecar's settings.
+        directory: the sidecar's directory.
         folder: the sidecar's files.
         listen: the sidecar's own data plane.
         tell: writes a line to the sidecar's log.
@@ -263,17 +263,17 @@ class Workers:
 
     @property
     def places(self) -> Sequence[str]:
-        """Per worker the suffix of the sidecar's own address that leads to it."""
+        """The address suffix of each worker, relative to the sidecar's own address."""
         return [_suffix(each.place, each.number) for each in self.every]
 
     @property
     def up(self) -> int:
-        """How many answer and accept writes."""
+        """The number of workers that answer and accept writes."""
         return sum(each.is_up for each in self.every)
 
     @property
     def restarts(self) -> int:
-        """How often any of them was restarted."""
+        """The total number of restarts."""
         return sum(each.restarts for each in self.every)
 
     def start(self) -> None:
@@ -325,7 +325,9 @@ def _greet(worker: Worker) -> None:
 
 
 def _beside(listen: str, at: int) -> str:
-    """A worker's address next to its sidecar's: a socket with a suffix, or a following port."""
+    """A worker's address, derived from its sidecar's: a socket with a suffix, or a following
+    port.
+    """
     if listen.startswith("unix:"):
         return f"{listen}.{at}"
     host, _, port = listen.rpartition(":")
