@@ -1,4 +1,4 @@
-"""What a batched function is given with each call: keys, times, states and timers."""
+"""The context of each call of a batched function: keys, times, states and timers."""
 
 from typing import Any, Protocol
 
@@ -13,13 +13,14 @@ from idlestate.state.descriptors import StateDescriptor
 
 
 class BatchState(Protocol):
-    """A value state of the n keys of a call; `where` is a boolean for each key, None for all."""
+    """A value state for the n keys of a call; `where` contains a boolean per key, or is None for
+    all.
+    """
 
     def value(self) -> Any:
-        """The values, in order of the keys.
-
-        Numbers and booleans of a state with a default and without a time to live are a numpy
-        array. All others are an Arrow array, null for a key without a value.
+        """The values, in order of the keys. Numbers and booleans of a state with a default and
+        without a time to live are a numpy array. All other values are an Arrow array, null for a
+        key without a value.
         """
 
     def update(self, values: Any, where: Any = None) -> None:
@@ -33,20 +34,20 @@ class CallTimers(Protocol):
     """The timers of the keys of a call; rows are positions in the call."""
 
     def set(self, name: str | None, rows: Ints, at_ms: Ints) -> None:
-        """Set timers of a name, or plain ones."""
+        """Set timers with a name, or plain timers."""
 
     def delete(self, name: str | None, rows: Ints, at_ms: Ints | None) -> None:
-        """Delete timers of a name, or the plain ones at these times."""
+        """Delete timers with a name, or plain timers at these times."""
 
     def times_ms(self, name: str) -> pa.Array:
-        """When those of a name are due, null without one."""
+        """When the timers with a name are due; null without one."""
 
 
 class BatchContext:
-    """What a batched function is given with each call, with n keys.
+    """The context of each call of a batched function, with n keys.
 
     Attributes:
-        keys: the key column, or of several key columns a tuple, each an Arrow array.
+        keys: the key column as an Arrow array, or a tuple of arrays for several key columns.
         timestamps_ms: the times of the records or timers (int64 numpy array, read-only).
     """
 
@@ -55,13 +56,13 @@ class BatchContext:
     def __init__(
         self, keys: Any, at_ms: Ints, states: dict[str, BatchState], timers: CallTimers
     ) -> None:
-        """One call; states by name."""
+        """The context of one call; `states` by name."""
         self.keys = keys
         self.timestamps_ms = read_only(at_ms)
         self._states, self._timers = states, timers
 
     def state(self, descriptor: StateDescriptor[Any]) -> BatchState:
-        """The state of the keys that a descriptor describes.
+        """The keys' state with this descriptor.
 
         Raises:
             RefusedError: the function does not declare it.
@@ -77,7 +78,7 @@ class BatchContext:
     def timer(self, name: str, at_ms: Any, where: Any = None) -> None:
         """Have `on_timers(name, ctx)` called at these times, one for each key of the call.
 
-        They replace the keys' timers of this name. `where` selects keys by a boolean for each.
+        They replace the keys' timers with this name. `where` selects keys by a boolean per key.
         """
         self._set(checked_name(name), at_ms, where)
 
@@ -86,7 +87,9 @@ class BatchContext:
         self._set(None, at_ms, where)
 
     def delete_timer(self, timer: Any, where: Any = None) -> None:
-        """Delete timers by name, or plain ones by a column of times; none is no error."""
+        """Delete timers by name, or plain timers by a column of times; missing timers are
+        ignored.
+        """
         n = len(self.timestamps_ms)
         rows = rows_of(where, n)
         if isinstance(timer, str):
@@ -95,7 +98,7 @@ class BatchContext:
             self._timers.delete(None, rows, times_for(timer, n, rows))
 
     def timer_at(self, name: str) -> pa.Array:
-        """When the timers of this name are due (ms, Arrow int64), null for a key without one."""
+        """When the timers with this name are due (ms, Arrow int64); null for a key without one."""
         return self._timers.times_ms(name)
 
     def _set(self, name: str | None, at_ms: Any, where: Any) -> None:
@@ -105,14 +108,14 @@ class BatchContext:
 
 
 def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same, which a function cannot change."""
+    """The same array, read-only."""
     seen: npt.NDArray[Any] = values.view()
     seen.flags.writeable = False
     return seen
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Whether numpy has values of a type: numbers and booleans."""
+    """Whether numpy can represent the type: numbers and booleans."""
     return bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     )
@@ -121,13 +124,13 @@ def is_plain(kind: pa.DataType) -> bool:
 def shown(
     values: npt.NDArray[Any], valid: npt.NDArray[np.bool_], kind: pa.DataType, default: Any
 ) -> Any:
-    """Values of keys as `BatchState.value` gives them.
+    """Values of keys as `BatchState.value` returns them.
 
     Args:
-        values: of numbers and booleans by numpy, of other types Python values.
-        valid: which keys have one.
-        kind: their type.
-        default: of a key without one; None for none.
+        values: a numpy array of numbers or booleans; Python values for other types.
+        valid: which keys have a value.
+        kind: the type of the values.
+        default: the value for keys without one; None if there is no default.
     """
     if is_plain(kind):
         if default is not None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class BatchedCoProcessFunction(BatchedProcessFunction, KeyedCoProcessFunction):
     """A function on the records of two inputs, called with many keys at once.
 
-    In a call each key occurs once at most, with one record, and all records are of one input.
+    In a call, each key occurs at most once, with one record, and all records belong to one input.
     Override `process_batch1` and `process_batch2`, and if needed the others. All of them see the
     same states and timers of the keys.
 

@@ -1,4 +1,4 @@
-"""Columns that a batched function gives: checked against their Arrow type and their length."""
+"""Checks columns from a batched function against their Arrow type and length."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -31,7 +31,7 @@ def fitted(values: Any, kind: pa.DataType, n: int | None, what: str) -> pa.Array
     Args:
         values: an Arrow or numpy array, or a list.
         kind: the type.
-        n: how many there must be; None for any number.
+        n: the required number of values; None for any number.
         what: the column, for errors.
 
     Raises:
@@ -61,10 +61,10 @@ def fitted(values: Any, kind: pa.DataType, n: int | None, what: str) -> pa.Array
 
 
 def times_for(at_ms: Any, n: int, rows: Ints) -> Ints:
-    """The times of timers for these rows, of a column with one for each of n keys.
+    """The times of timers for these rows, from a column with a time for each of n keys.
 
     Raises:
-        RefusedError: they are not whole milliseconds.
+        RefusedError: they are not integer milliseconds.
     """
     found = fitted(at_ms, pa.int64(), n, "the time of a timer")
     times: Ints = found.fill_null(FOREVER_MS).to_numpy()[rows]
@@ -77,7 +77,7 @@ def rows_of(where: Any, n: int) -> Ints:
     """Which of n keys a mask selects; None selects all.
 
     Raises:
-        RefusedError: it is not a boolean for each key.
+        RefusedError: it does not contain a boolean per key.
     """
     if where is None:
         return np.arange(n)
@@ -117,7 +117,7 @@ def output_batches(found: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _has_type(values: Any) -> bool:
-    """Whether a column has a type of its own: numpy's, or that of Python's booleans."""
+    """Whether a column's type is known: that of numpy, or of Python's booleans."""
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise ValueError(f"an array of {values.ndim} dimensions is not a column")
@@ -126,7 +126,9 @@ def _has_type(values: Any) -> bool:
 
 
 def _family(kind: pa.DataType) -> Any:
-    """What is equal for types whose values may be cast to each other: no time becomes a number."""
+    """A value that is equal for types that may be cast to each other; times cannot become
+    numbers.
+    """
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     for name, tests in _FAMILIES.items():

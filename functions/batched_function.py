@@ -20,29 +20,29 @@ FORMS = {
     "on_timer": "on_timers",
     "on_expire": "on_expires",
 }
-"""The methods of one key, and those of many keys that stand for them."""
+"""The methods for one key, and the corresponding methods for many keys."""
 
 
 class BatchedProcessFunction(KeyedProcessFunction):
     """A function with state and timers for each key, called with many keys at once.
 
-    In a call each key occurs once at most, with one record. Override `process_batch`, and if
-    needed the others. Each may return columns that fit the operator's `output`, as a dict or an
-    Arrow table, or yield several of them. States are declared as for `KeyedProcessFunction`, and
+    In a call, each key occurs at most once, with one record. Override `process_batch`, and if
+    needed the other methods. Each may return columns that fit the operator's `output`, as a dict or
+    an Arrow table, or yield several of them. States are declared as for `KeyedProcessFunction`, and
     must be value states.
 
-    A class may also override `process_element`, `on_timer` and `on_expire`, as of
-    `KeyedProcessFunction`. These are then called for keys with far more records than others, if a
-    call fails, and if a state is not a value state. Both forms must do the same:
+    A class may also override the methods `process_element`, `on_timer` and `on_expire` of
+    `KeyedProcessFunction`. They are then called for keys with far more records than others, if a
+    call fails, and if a state is not a value state. Both forms must behave the same:
     `idlestate.testing.check_cuts` compares them.
     """
 
     def process_batch(self, rows: Any, ctx: "BatchContext") -> Yielded:
-        """Records of different keys.
+        """Process records of different keys.
 
         Args:
             rows: a named tuple of the columns of the records, each an Arrow array.
-            ctx: their keys and times; gives states and timers.
+            ctx: their keys and times, with access to states and timers.
         """
         raise NotImplementedError("define process_batch")
 
@@ -50,7 +50,7 @@ class BatchedProcessFunction(KeyedProcessFunction):
         """Timers of different keys are due; `ctx.timestamps_ms` are their times.
 
         Args:
-            name: their name; None for plain timers.
+            name: the name of the timers; None for plain timers.
             ctx: as for `process_batch`.
         """
 

@@ -1,4 +1,4 @@
-"""A function as an operator calls it."""
+"""A user's function, bound to its operator."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,19 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BoundFunction:
-    """The work of `process`: a function, what of a record it is given, and what it yields.
-
-    Travels to tasks.
+    """The step of `process`: a function, the columns of records that it receives, and its output
+    columns. Spark ships it to tasks.
 
     Attributes:
         uid: the operator.
         function: the function, not opened.
-        inputs: the columns of a record of each input, keys among them.
+        inputs: the columns of a record, including keys, per input.
         output: the columns that it yields.
-        rejects: whether a record on which it fails is rejected; else the batch stops.
-        ttls_ms: the times to live of its states by name; those without one are not among them.
-        form: `keyed`: calls are given one key; `batched`: many keys; `both`: many, but one key
-            where that is faster or tells what failed.
+        rejects: whether a record on which it fails is rejected; otherwise the batch stops.
+        ttls_ms: times to live by state name; states without one are omitted.
+        form: `keyed`: calls receive one key; `batched`: many keys; `both`: many keys, or one key
+            where that is faster or identifies the failing record.
     """
 
     uid: str
@@ -42,12 +41,12 @@ class BoundFunction:
 
     @property
     def is_batched(self) -> bool:
-        """Whether calls are given many keys."""
+        """Whether calls receive many keys."""
         return self.form != "keyed"
 
     @property
     def name(self) -> str:
-        """The function in errors."""
+        """The function's name in errors."""
         return type(self.function).__qualname__
 
     def apply(
@@ -61,7 +60,7 @@ class BoundFunction:
         showing: "Showing | None",  # noqa: ARG002
     ) -> "Outcome":
         """See `idlestate.backends.shards.operator_step.OperatorStep`."""
-        # The driver, which only sends functions, loads no states.
+        # The driver only ships functions, so it does not load states.
         from idlestate.functions.function_step import apply_function  # noqa: PLC0415
 
         return apply_function(self, table, steps, policies[0], sweep_at_ms, batch_id, merge)

@@ -9,8 +9,8 @@ from idlestate.functions.function_context import FunctionContext
 class KeyedCoProcessFunction(KeyedProcessFunction):
     """A function on the records of two inputs, with state and timers for each key.
 
-    Override `process_element1` and `process_element2`, and if needed the others. Both see the same
-    states and timers of the key.
+    Override `process_element1` and `process_element2`, and if needed the other methods. Both see
+    the same states and timers of the key.
     """
 
     def process_element1(self, row: Any, ctx: FunctionContext) -> Rows:
@@ -18,7 +18,7 @@ class KeyedCoProcessFunction(KeyedProcessFunction):
         raise NotImplementedError("define process_element1")
 
     def process_element2(self, row: Any, ctx: FunctionContext) -> Rows:
-        """A record of the right input."""
+        """Process a record of the right input."""
         raise NotImplementedError("define process_element2")
 
     def process_element(self, row: Any, ctx: FunctionContext) -> Rows:

@@ -1,4 +1,4 @@
-"""A function that fires at every n-th record of a key: Flink's `StateCleaningCountTrigger`."""
+"""A function that fires at every n-th record of a key, like Flink's `StateCleaningCountTrigger`."""
 
 from typing import Any
 
@@ -11,36 +11,36 @@ from idlestate.state.descriptors import ValueStateDescriptor
 
 
 class CountTriggeredFunction(KeyedProcessFunction):
-    """Collects the records of a key, and fires at every n-th one.
+    """Collects the records of a key, and fires at every n-th record.
 
-    Override `add` and `fire`. If the life of a key ends by the policy, `fire` is called for the
-    records since the last time, if there are any.
+    Override `add` and `fire`. If the policy ends a key's life, `fire` is called for the records
+    since it last fired, if there are any.
     """
 
     counted = ValueStateDescriptor(name="counted", value_type=pa.int64(), default=0)
-    """The records of the key since the last time."""
+    """The number of the key's records since it last fired."""
 
     def __init__(self, every: int) -> None:
-        """Fire at every so many records of a key.
+        """Fire whenever a key has received this many records.
 
         Raises:
-            RefusedError: it is not a whole number of 1 or more.
+            RefusedError: the number is not an integer of 1 or more.
         """
         if every.__class__ is not int or every < 1:
             raise RefusedError(f"every {every!r} is not valid; pass a whole number of 1 or more")
         self.every = every
 
     def add(self, row: Any, ctx: FunctionContext) -> None:
-        """Take a record into states; arguments as in `process_element`."""
+        """Add a record to states; arguments as in `process_element`."""
 
     def fire(self, count: int, ctx: FunctionContext) -> Rows:
-        """What is yielded for the last records of the key.
+        """Return or yield the rows for the key's records since it last fired.
 
-        States stay as they are unless this clears them (Flink's FIRE_AND_PURGE). At the end of the
-        life (`count` is below `every`) they cannot be changed.
+        States are kept unless this method clears them (Flink's FIRE_AND_PURGE). At the end of the
+        life (`count` is below `every`), they cannot be changed.
 
         Args:
-            count: how many records.
+            count: the number of records.
             ctx: key, time and states.
         """
         raise NotImplementedError("define fire")
@@ -51,7 +51,7 @@ class CountTriggeredFunction(KeyedProcessFunction):
         counted = ctx.state(self.counted)
         count = counted.value() + 1
         is_full = count >= self.every
-        # Zero is a value: the life goes on, and with it what `add` keeps.
+        # Zero is a value, so the life continues, and with it the states that `add` has written.
         counted.update(0 if is_full else count)
         return self.fire(count, ctx) if is_full else None
 

@@ -1,4 +1,4 @@
-"""The states that a function declares, and the cells through which it uses them."""
+"""The states that a function declares, and the cells through which it accesses them."""
 
 import copy
 from collections.abc import Sequence
@@ -35,16 +35,16 @@ _CELLS: dict[StateKind, tuple[type[Cell], type[Cell]]] = {
 
 
 class OpenFunction:
-    """A function whose states are known.
+    """An opened function, whose states are known.
 
     Attributes:
         function: the function.
-        context: what it is called with.
+        context: the context of its calls.
         cells: its states by name, in order of declaration.
     """
 
     def __init__(self, function: KeyedProcessFunction) -> None:
-        """Find the states that are class attributes, then those that `open` asks for.
+        """Find the states declared as class attributes, then those requested in `open`.
 
         Raises:
             RefusedError: a state is not valid.
@@ -59,7 +59,7 @@ class OpenFunction:
         function.open(opening)
 
     def declare(self, descriptor: StateDescriptor[Any]) -> Cell:
-        """The cell of a state, which it has from now on."""
+        """Declare a state, and return its cell."""
         known = self._declared.get(descriptor.name)
         if known is None:
             _check(descriptor)
@@ -76,7 +76,7 @@ class OpenFunction:
         return list(self._declared.values())
 
     def columns(self) -> tuple[StateColumns, ...]:
-        """The columns of its states, with ids from 0 on."""
+        """The columns of its states, with ids starting at 0."""
         return tuple(
             StateColumns(
                 each.name,
@@ -91,12 +91,12 @@ class OpenFunction:
 
     @property
     def ttls_ms(self) -> tuple[tuple[str, int], ...]:
-        """The states that have a time to live, with it."""
+        """Times to live by state name; states without one are omitted."""
         return tuple((each.name, each.ttl.ttl_ms) for each in self.declared if each.ttl is not None)
 
 
 class _Opening(FunctionContext):
-    """The context of `open`: states that are asked for are declared; there is no key."""
+    """The context of `open`: requesting a state declares it; there is no key."""
 
     __slots__ = ("_owner",)
 
@@ -112,7 +112,7 @@ class _Opening(FunctionContext):
 
 
 def vars_of(function: KeyedProcessFunction) -> Sequence[StateDescriptor[Any]]:
-    """The descriptors among the attributes of a function and of its classes."""
+    """The descriptors among the attributes of a function and its classes."""
     found = dict[str, Any]()
     for each in reversed(type(function).__mro__):
         found.update(vars(each))
@@ -121,7 +121,7 @@ def vars_of(function: KeyedProcessFunction) -> Sequence[StateDescriptor[Any]]:
 
 
 def opened_copy(function: KeyedProcessFunction) -> OpenFunction:
-    """A copy of a function, opened.
+    """An opened copy of a function.
 
     Raises:
         RefusedError: a state is not valid.

@@ -11,21 +11,21 @@ from idlestate.errors import RefusedError
 _log = logging.getLogger("idlestate")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MESSAGE, _VALUE = 500, 200
-"""The most characters of a message and of a value."""
+"""The maximum length of a message and of a value, in characters."""
 _ADVICE = (
     "the batch stopped and state is as before it: correct the function and start the query again"
 )
 
 
 class FunctionError(RefusedError):
-    """A user function raised an error, or gave something that does not fit.
+    """A user function raised an error, or returned something that does not fit.
 
-    The batch stops, and state is as before it. Correct the function and start the query again.
+    The batch stops, and state is unchanged. Correct the function and start the query again.
 
     Attributes:
         call: the function and its method.
         key: the key of the call.
-        at_ms: its time.
+        at_ms: the time of the call.
         said: what is wrong.
     """
 
@@ -41,8 +41,8 @@ def error_of(uid: str, call: str, key: Any, at_ms: int, problem: object) -> Func
     Args:
         uid: the operator.
         call: the function and its method.
-        key, at_ms: of the call.
-        problem: the exception, or what is wrong in words.
+        key, at_ms: the key and time of the call.
+        problem: the exception, or a description of the problem.
     """
     said = said_by(problem)
     error = FunctionError(
@@ -53,12 +53,12 @@ def error_of(uid: str, call: str, key: Any, at_ms: int, problem: object) -> Func
 
 
 def error_in_open(uid: str, function: str, problem: BaseException) -> FunctionError:
-    """The error of a function that cannot be opened."""
+    """The error for a function that cannot be opened."""
     return FunctionError(f"operator {uid!r}: {function}.open {said_by(problem)}; {_ADVICE}")
 
 
 def log_replaced(uid: str, error: FunctionError) -> None:
-    """Log the error of a batch whose calls did not fail with one key each."""
+    """Log the error of a batch whose calls did not fail when repeated with one key each."""
     _log.warning(
         "operator %r: %s %s; the batch was processed again, with one key per call, which did not "
         "fail and counts",
@@ -67,11 +67,11 @@ def log_replaced(uid: str, error: FunctionError) -> None:
 
 
 def said_by(problem: object) -> str:
-    """What a call did: in words, or which error it raised and where."""
+    """The problem of a call: its description, or the error that it raised and where."""
     text = _cut(_written(str, problem), _MESSAGE)
     if not isinstance(problem, BaseException):
         return text
-    # Not where this package called the function, or refused what it was given.
+    # Skip frames of this package, which called the function or refused its values.
     own = f"{__name__.partition('.')[0]}."
     frames = [
         f" ({frame.f_code.co_filename}, line {line})"
@@ -82,12 +82,12 @@ def said_by(problem: object) -> str:
 
 
 def short(value: object) -> str:
-    """A value as errors show it."""
+    """A value, shortened for errors."""
     return _cut(_written(repr, value), _VALUE)
 
 
 def _written(by: Callable[[object], str], value: object) -> str:
-    """A user's value as text, although its own method may fail."""
+    """A user's value as text, even if its own method fails."""
     try:
         return by(value)
     except Exception as error:  # noqa: BLE001 - the method is the user's

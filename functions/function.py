@@ -12,26 +12,26 @@ Rows = Iterable[tuple[Any, ...]] | None
 class KeyedProcessFunction:
     """A function with state and timers for each key.
 
-    Override `process_element`, and if needed the others. Each may yield tuples that fit the
+    Override `process_element`, and if needed the other methods. Each may yield tuples that fit the
     operator's `output`, or return None. States are declared as class attributes: descriptors from
     `idlestate.state`, such as `ValueStateDescriptor("count", pa.int64(), default=0)`.
 
-    The functions must be deterministic, and keep what they know in states: an instance serves many
+    Functions must be deterministic, and store what they remember in states: an instance serves many
     keys, and a batch may run again.
     """
 
     def open(self, ctx: "FunctionContext") -> None:
         """Called in each batch before the records of a shard; may declare states by `ctx.state`.
 
-        It is also called where the operator is defined, to know its states.
+        It is also called when the operator is defined, to determine its states.
         """
 
     def process_element(self, row: Any, ctx: "FunctionContext") -> Rows:
-        """A record.
+        """Process a record.
 
         Args:
             row: the record as a named tuple of its columns.
-            ctx: its key and time; gives states and timers.
+            ctx: its key and time, with access to states and timers.
         """
         raise NotImplementedError("define process_element")
 
@@ -39,12 +39,12 @@ class KeyedProcessFunction:
         """A timer of the key is due; `ctx.timestamp_ms` is its time.
 
         Args:
-            name: its name; None for one that `ctx.register_timer` set.
+            name: the timer's name; None if `ctx.register_timer` set it.
             ctx: as for `process_element`.
         """
 
     def on_expire(self, ctx: "FunctionContext") -> Rows:
-        """The life of the key ended by the policy; `ctx.timestamp_ms` is the deadline.
+        """The policy ended the key's life; `ctx.timestamp_ms` is the deadline.
 
         States can be read for the last time; changing them is an error.
         """

@@ -1,4 +1,4 @@
-"""The function that a configuration file names, as `module:Class`."""
+"""Loads the function that a configuration file names, as `module:Class`."""
 
 from importlib import import_module
 from typing import TypeVar
@@ -8,12 +8,12 @@ from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.functions.function import KeyedProcessFunction
 
 _OWN = f"{KeyedProcessFunction.__module__.partition('.')[0]}."
-"""Classes of these modules are to be derived from."""
+"""Classes of these modules are base classes, not functions."""
 Function = TypeVar("Function", bound=KeyedProcessFunction)
 
 
 def load_function(uid: str, reference: str) -> KeyedProcessFunction:
-    """Import the class of a `process` operator and make an object of it, without arguments.
+    """Import the class of a `process` operator and instantiate it without arguments.
 
     Raises:
         RefusedError: the module cannot be imported, or the class cannot be used.
@@ -22,7 +22,7 @@ def load_function(uid: str, reference: str) -> KeyedProcessFunction:
 
 
 def load_co_function(uid: str, reference: str) -> KeyedCoProcessFunction:
-    """The same of a `co_process` operator.
+    """The same for a `co_process` operator.
 
     Raises:
         RefusedError: as in `load_function`.

@@ -1,4 +1,4 @@
-"""What a function is given with each call: key, time, states and timers."""
+"""The context of each call of a function: key, time, states and timers."""
 
 from typing import Any
 
@@ -7,26 +7,26 @@ from idlestate.retention.policy import FOREVER_MS
 from idlestate.state.descriptors import StateDescriptor
 
 Timers = dict[str | int, int]
-"""The timers of a key: by name, or plain ones by their time; and when they are due (ms)."""
+"""The timers of a key: the name, or the time for a plain timer, mapped to the due time (ms)."""
 
 
 class FunctionContext:
-    """What a function is given with each call.
+    """The context of each call of a function.
 
     Attributes:
-        key: the key of the record: the value of the key column, or of several columns a tuple.
-        timestamp_ms: the time of the record or timer; in processing time the time of the batch.
-        timers: the timers of the key; change them by the methods alone.
-        wakes_at_ms: the first of them, `FOREVER_MS` without one.
+        key: the key of the record: the value of the key column, or a tuple for several columns.
+        timestamp_ms: the time of the record or timer; in processing time, the time of the batch.
+        timers: the timers of the key; change them only through the methods.
+        wakes_at_ms: the time of the first timer; `FOREVER_MS` without one.
     """
 
     __slots__ = ("_states", "key", "timers", "timestamp_ms", "wakes_at_ms")
 
     def __init__(self, states: Any) -> None:
-        """Without a key yet.
+        """Start without a key.
 
         Args:
-            states: by descriptor name what `state` returns.
+            states: what `state` returns, by descriptor name.
         """
         self.key: Any = None
         self.timestamp_ms = 0
@@ -35,7 +35,7 @@ class FunctionContext:
         self.wakes_at_ms = FOREVER_MS
 
     def state(self, descriptor: StateDescriptor[Any]) -> Any:
-        """The state of the key that a descriptor describes.
+        """The key's state with this descriptor.
 
         Raises:
             RefusedError: the function does not declare it.
@@ -49,20 +49,26 @@ class FunctionContext:
             ) from None
 
     def timer(self, name: str, at_ms: int) -> None:
-        """Have `on_timer(name, ctx)` called at this time; replaces the key's timer of this name."""
+        """Have `on_timer(name, ctx)` called at this time; replaces the key's timer with this
+        name.
+        """
         self._set(checked_name(name), at_ms)
 
     def register_timer(self, at_ms: int) -> None:
-        """Have `on_timer(None, ctx)` called at this time; the same time twice is one timer."""
+        """Have `on_timer(None, ctx)` called at this time; setting the same time twice creates one
+        timer.
+        """
         self._set(at_ms, at_ms)
 
     def delete_timer(self, timer: str | int) -> None:
-        """Delete a timer of the key by its name, or a plain one by its time; none is no error."""
+        """Delete a timer of the key by name, or a plain timer by time; a missing timer is
+        ignored.
+        """
         if self.timers.pop(timer, None) is not None:
             self.wakes_at_ms = min(self.timers.values(), default=FOREVER_MS)
 
     def timer_at(self, name: str) -> int | None:
-        """When the timer of this name is due (ms); None without one."""
+        """When the timer with this name is due (ms); None without one."""
         return self.timers.get(name)
 
     def _set(self, timer: str | int, at_ms: int) -> None:
@@ -77,7 +83,7 @@ def checked_name(name: str) -> str:
     """The name of a timer.
 
     Raises:
-        RefusedError: it is not a text of printable characters.
+        RefusedError: it is not a string of printable characters.
     """
     if name.__class__ is not str or not name or not name.isprintable():
         raise RefusedError(f"timer name {name!r} is not valid; use a text of printable characters")

@@ -1,4 +1,4 @@
-"""The forms of a user's function: methods that are given one key, and those that are given many."""
+"""The forms of a user's function: methods that receive one key, and methods that receive many."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from idlestate.functions.co_function import KeyedCoProcessFunction
 from idlestate.functions.function import KeyedProcessFunction
 
 METHODS = (("process_element",), ("process_element1", "process_element2"))
-"""The methods that records are given to, of one input and of two."""
+"""The methods that receive records, for one input and for two."""
 _BASES = (
     KeyedProcessFunction,
     KeyedCoProcessFunction,
@@ -20,7 +20,7 @@ _BASES = (
 
 
 def overrides(function: KeyedProcessFunction, method: str) -> bool:
-    """Whether the class of a function has its own form of a method."""
+    """Whether the class of a function overrides a method."""
     own: Callable[..., Any] | None = getattr(type(function), method, None)
     return own is not None and all(own is not getattr(base, method, None) for base in _BASES)
 
@@ -40,11 +40,11 @@ def form_of(function: KeyedProcessFunction, kinds: Mapping[str, str]) -> str:
 
 
 def check_forms(function: KeyedProcessFunction, kinds: Mapping[str, str]) -> None:
-    """Refuse a function that lacks a method, or a batched one that cannot have its states.
+    """Refuse a function that lacks a method, or a batched one that does not support its states.
 
     Args:
         function: the function.
-        kinds: its states by name, and of which kind they are.
+        kinds: the kinds of its states by name.
 
     Raises:
         RefusedError: with what to change.
@@ -70,7 +70,7 @@ def check_forms(function: KeyedProcessFunction, kinds: Mapping[str, str]) -> Non
 def _check_both(
     function: BatchedProcessFunction, methods: Sequence[str], kinds: Mapping[str, str]
 ) -> None:
-    """Refuse a batched function whose form of one key is incomplete, or is missing but needed."""
+    """Refuse a batched function whose one-key form is incomplete, or missing but needed."""
     name = type(function).__qualname__
     own = [method for method in methods if overrides(function, method)]
     forms = {one: FORMS[one] for one in (*methods, "on_timer", "on_expire")}
@@ -94,5 +94,5 @@ def _check_both(
 
 
 def _methods(function: KeyedProcessFunction) -> tuple[str, ...]:
-    """Those that are given the records of a function, one key in a call."""
+    """The one-key methods that receive the records of a function."""
     return METHODS[isinstance(function, KeyedCoProcessFunction)]

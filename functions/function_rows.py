@@ -1,4 +1,4 @@
-"""Records as a function is given them: named tuples."""
+"""Records in the form that functions receive: named tuples."""
 
 from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,13 +24,13 @@ def function_rows(
     payload: Sequence[tuple[str, pa.DataType]],
     inputs: Sequence[Sequence[str]],
 ) -> Iterator[Any]:
-    """The records of steps in their order, each as a tuple of the columns of its input.
+    """The records of steps in order, each as a tuple of its input's columns.
 
     Args:
         steps: the records.
         key_names: the key columns.
         payload: the columns that the steps carry.
-        inputs: the columns of the records of each input.
+        inputs: the columns of records, per input.
     """
     names = [name for name, _ in payload]
     carried = dict(zip(names, steps.carried, strict=True))
@@ -58,14 +58,14 @@ def function_rows(
 
 
 def input_numbers(carried: Mapping[str, Field]) -> Ints:
-    """Of which of two inputs records are, by the columns that they carry."""
+    """The input number of each record, from the carried columns."""
     return np.asarray(to_arrow(carried[INPUT_NUMBER]).to_numpy(zero_copy_only=False), np.int64)
 
 
 def row_type(inputs: Sequence[Sequence[str]], number: int) -> Any:
     """The named tuple of an input's columns.
 
-    Their names and their method are under names that no column can have.
+    Its attributes for names and methods use names that no column can have.
     """
     names = tuple(inputs[number])
     base: Any = namedtuple("Row", names, rename=True)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What a batch makes of a shard of a function: as `ShardTable.apply` does for other operators."""
+"""Applies a batch to a shard of a function, as `ShardTable.apply` does for other operators."""
 
 import copy
 import gc
@@ -47,7 +47,7 @@ def apply_function(
     batch_id: int,
     merge: MergePolicy,
 ) -> Outcome:
-    """Take a batch into a shard; arguments after the function as in `ShardTable.apply`.
+    """Apply a batch to a shard; arguments after the function as in `ShardTable.apply`.
 
     Raises:
         FunctionError: the function raised an error, or yielded what is not valid.
@@ -69,7 +69,7 @@ def apply_function(
     step = _Step(bound, table, steps, policy, at, old, table.current.take(due), batch_id)
 
     collects, process_id = gc.isenabled(), os.getpid()
-    gc.disable()  # a batch makes millions of objects and no garbage: looking for it takes long
+    gc.disable()  # collections are slow here, and find no garbage
     try:
         try:
             found = step.outcome(
@@ -81,21 +81,21 @@ def apply_function(
             after = step.after(sweep_at_ms, rejects=bound.rejects)
             if not after.failed:
                 if not bound.rejects:
-                    raise  # calls with one key each do not fail: the function is to be corrected
+                    raise  # calls with one key each do not fail: the function must be corrected
                 log_replaced(bound.uid, error)
             found = step.outcome(after, due, rule, sweep_at_ms, batch_id, merge)
         ttls = table.ttls.after(ttls, sweep_at_ms)
         return replace(found, others={**found.others, **others}, ttls=ttls)
     finally:
         if os.getpid() != process_id:
-            os._exit(70)  # a process that the function forked must not go on as this one does
+            os._exit(70)  # a process that the function forked must not continue here
         if collects:
             gc.enable()
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One batch: k keys with records, of which `old` have a life, then lives that are due."""
+    """One batch: k keys with records, whose stored lives are in `old`, then lives that are due."""
 
     bound: BoundFunction
     table: ShardTable
@@ -113,7 +113,7 @@ class _Step:
         return kind
 
     def first_try(self, sweep_at_ms: int | None) -> KeysAfter:
-        """What the function makes of the keys, in the form that is faster."""
+        """The keys after calls of the function in its faster form."""
         if not self.bound.is_batched:
             return self.after(sweep_at_ms, rejects=False)
         is_hot = np.zeros(len(self.steps), dtype=bool)
@@ -135,7 +135,7 @@ class _Step:
         return KeysAfter.joined(parts)
 
     def _of(self, keys: npt.NDArray[np.bool_]) -> "_Step":
-        """The same of some keys with records."""
+        """A step with only some of the keys with records."""
         old = np.flatnonzero(keys[self.at >= 0])
         return replace(self, steps=self.steps.take(keys), at=self.at[keys], old=self.old.take(old))
 
@@ -143,11 +143,13 @@ class _Step:
         bound = self.bound
         try:
             return OpenFunction(copy.copy(bound.function))
-        except BaseException as error:  # as in the loop: sys.exit ends workers without a word
+        except (
+            BaseException
+        ) as error:  # as in the loop: sys.exit would end workers without a message
             raise error_in_open(bound.uid, bound.name, error) from error
 
     def after(self, sweep_at_ms: int | None, *, rejects: bool) -> KeysAfter:
-        """What the function makes of the keys, called with one at a time.
+        """The keys after calls of the function with one key at a time.
 
         `rejects`: calls that fail are undone and rejected.
         """
@@ -226,7 +228,7 @@ class _Step:
         rule: Policy,
         sweep_at_ms: int | None,
     ) -> Rows:
-        """The rows to write: also that a life is over that no sweep closed."""
+        """The rows to write, including tombstones of lives that ended without a sweep."""
         is_over = np.concatenate([self.at >= 0, np.zeros(len(self.swept), dtype=bool)])
         old_due_ms = self.old.lives.due_ms(rule)
         if sweep_at_ms is not None:
@@ -244,7 +246,7 @@ class _Step:
         return Rows.gathered([kept, tombs], np.argsort(every, kind="stable"))
 
     def _counts(self, after: KeysAfter, hashes: Ints) -> KeyCounts:
-        """What happened to keys."""
+        """The counts of created, expired and returning keys."""
         before_ms, begun_ms = after.before_ms.copy(), after.born_ms
         looked_up = ~after.is_known
         before_ms[looked_up] = remembered_keys.ends_of(

@@ -1,9 +1,9 @@
 """The loop over keys and their records: the only Python that runs once per record.
 
-Per key, in this order: before a record at t the timers up to t in order of time and name, none
-later than the deadline; then the deadline, if it is not after t; then the record. After the records
-the same up to the time of the batch. A life also ends, without `on_expire`, when after a call
-nothing of it is left: no state and no timer. What has expired by State TTL is not left.
+Before a record at t, a key's timers up to t fire in order of time and name, but none after the
+deadline; then the life ends if its deadline is not after t; then the record is processed. After the
+records, the same is done up to the time of the batch. A life also ends, without `on_expire`, if it
+has no state and no timer left after a call. States that expired by State TTL do not count.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,9 @@ from idlestate.retention.rules import NEVER_MS
 from idlestate.retention.single_life import SingleLife
 
 MOST_TIMERS_AT_ONCE = 10_000
-"""So many timers of a key that fire without time going on: the function sets them for ever."""
+"""If more timers of a key than this fire without time advancing, the function sets them in an
+endless loop.
+"""
 
 
 class KeyLoop:
@@ -49,17 +51,18 @@ class KeyLoop:
         self._ended_at_ms: int | None = None
         self._in = "process_element"
         self.visited = visited = Visited(contents=[[] for _ in cells])
-        # Looked up once: a batch keeps nearly as many keys as it has records.
+        # Looked up once, because a batch keeps nearly as many keys as it has records.
         self._add_kept, self._add_life = visited.kept.append, visited.lives.append
         self._add_timers, self._add_wakes = visited.timers.append, visited.wakes_at_ms.append
         adds = [contents.append for contents in visited.contents]
         self._add_contents = list(zip(cells, adds, strict=True))
 
-    # One method, and comparisons instead of max(): calls would cost as much as all the rest.
+    # One method, and comparisons instead of max(), because calls would cost as much as everything
+    # else.
     def visit(  # noqa: PLR0912, PLR0915
         self, given: KeysToVisit, upto_ms: int | None
     ) -> None:
-        """Go through the keys, and close what is due at `upto_ms` (None: nothing).
+        """Process the keys, and close what is due at `upto_ms` (None: nothing).
 
         Raises:
             FunctionError: the function raised an error.
@@ -85,7 +88,7 @@ class KeyLoop:
                     context.wakes_at_ms = min(timers.values()) if timers else FOREVER_MS
                 for _ in range(count):
                     t_ms = next(times)
-                    if t_ms < seen_ms and self._is_open:  # a life that left nothing binds no one
+                    if t_ms < seen_ms and self._is_open:  # a life that left nothing has no effect
                         t_ms = seen_ms
                     if self._is_open and (
                         life.deadline_ms <= t_ms or context.wakes_at_ms <= t_ms or has_ttl
@@ -133,12 +136,14 @@ class KeyLoop:
                     visited.gone.append(visited.ends[-1])
         except FunctionError:
             raise
-        except BaseException as error:  # sys.exit and interrupts end workers without a word
+        except (
+            BaseException
+        ) as error:  # sys.exit and interrupts would end workers without a message
             raise self._error(error) from error
 
     @property
     def _is_gone(self) -> bool:
-        """Whether the last that this batch knows of the key is that it expired."""
+        """Whether the key's last known event in this batch is its expiry."""
         return self._ended_at_ms is not None and self._ended_at_ms != NEVER_MS
 
     def _begin(self, t_ms: int) -> None:
@@ -151,7 +156,7 @@ class KeyLoop:
         self._ended_at_ms = NEVER_MS
 
     def _read(self, row: Any, t_ms: int) -> None:
-        """A record that only looks."""
+        """Process a read-only record."""
         context = self._context
         if self._is_open:
             self._life.read(t_ms)
@@ -163,7 +168,7 @@ class KeyLoop:
         self._look(self._function.process_element, (row, context), self._in, t_ms)
 
     def _look(self, method: Any, arguments: Any, call: str, t_ms: int) -> None:
-        """A call that must change nothing."""
+        """Make a call that must not change anything."""
         self._in = call
         before = [cell.seen() for cell in self._cells], dict(self._context.timers)
         first = len(self.visited.output)
@@ -175,7 +180,7 @@ class KeyLoop:
             raise self._error(f"changed a state or timer, which {why} must not do")
 
     def _settle(self, upto_ms: int) -> None:
-        """Fire the timers of the open life and judge its deadline, up to a time."""
+        """Fire the timers of the open life and check its deadline, up to a time."""
         context, life, fired = self._context, self._life, 0
         reach_ms = min(upto_ms, life.deadline_ms)
         last_ms = NEVER_MS
@@ -233,18 +238,18 @@ class KeyLoop:
         self.visited.ends.append((self._key, deadline_ms, reason))
 
     def _end_if_empty(self) -> None:
-        """End a life of which nothing is left; there is no timer."""
+        """End a life without states; there is no timer."""
         for cell in self._cells:
             if cell.content is not None:
                 return
         self._is_open = False
 
     def _void_at_ms(self) -> int:
-        """When nothing is left of the open life because all of its states expired."""
+        """When the open life becomes empty because all of its states expired."""
         if self._context.timers:
             return FOREVER_MS
         ends = [cell.ends_at_ms() for cell in self._cells if cell.content is not None]
-        return max(ends, default=NEVER_MS)  # a change of the function may have left none
+        return max(ends, default=NEVER_MS)  # a changed function may have no states left
 
     def _keep(self) -> None:
         life, context = self._life, self._context
@@ -285,14 +290,14 @@ class KeyLoop:
         )
 
     def _check(self, first: int) -> None:
-        """Check what a call yielded: the rows from `first` on."""
+        """Check the rows that a call yielded, from `first` on."""
         assert self._checks is not None
         problem = self._checks.problem(self.visited.output[first:])
         if problem is not None:
             raise self._error(problem)
 
     def _reject(self, saved: SavedKey, problem: Exception, row: Any) -> None:
-        """Undo all that a call did, and note what is shown of it."""
+        """Undo all effects of a call, and note what is shown of it."""
         assert self._checks is not None
         error = problem if isinstance(problem, FunctionError) else self._error(problem)
         self.visited.failed.append(self._checks.shown(error, row))

@@ -1,4 +1,4 @@
-"""What became of the keys of a batch, in columns, whichever form of the function was called."""
+"""The keys after a batch, in columns, regardless of the form of the function."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,15 +18,15 @@ class KeysAfter:
     """Keys by their numbers in the batch.
 
     Attributes:
-        kept: those with an open life, with their `lives` and columns.
-        born, born_ms: each life that began.
-        before_ms, is_known: when the key's life before it expired, `NEVER_MS` if that did not
-            expire; not known if this batch has seen no other life of the key.
+        kept: keys with an open life, with their `lives` and columns.
+        born, born_ms: the key and time of each life that began.
+        before_ms, is_known: when the key's previous life expired, `NEVER_MS` if it did not expire;
+            unknown if this batch has seen no other life of the key.
         reasons: why lives expired.
         gone, gone_ms, gone_why: keys whose last life in this batch expired.
         output: the function's rows.
         failed: what is shown of calls that failed.
-        entries: by table what is to be written of the entries of large lists and maps.
+        entries: the changes to write for entries of large lists and maps, by table.
     """
 
     kept: Ints
@@ -45,12 +45,12 @@ class KeysAfter:
     entries: Mapping[str, ChangedEntries] = field(default_factory=dict)
 
     def of_keys(self, keys: Ints) -> "KeysAfter":
-        """The same with key i numbered `keys[i]`."""
+        """The same values with key i renumbered to `keys[i]`."""
         return replace(self, kept=keys[self.kept], born=keys[self.born], gone=keys[self.gone])
 
     @staticmethod
     def joined(parts: Sequence["KeysAfter"]) -> "KeysAfter":
-        """Those of different keys as one."""
+        """The values of several objects with different keys, joined."""
         if len(parts) == 1:
             return parts[0]
 

@@ -1,10 +1,10 @@
-"""Large lists and maps of the key at hand: contents of cells whose entries are in a table.
+"""Large lists and maps of the current key: contents of cells whose entries are in a table.
 
-They are used like lists and dicts. A call for one entry reads that entry alone, as long as few are
-asked for; a call for all reads them all once. What is changed is kept apart until the batch is
-written, and of a changed entry it is found out then whether it was stored.
+They are used like lists and dicts. A call for one entry reads only that entry, until many have been
+requested; a call for all entries reads all of them once. Changes are kept separately until the
+batch is written; only then is it determined whether a changed entry was stored.
 
-An item is a value; with a time to live a pair of value and stamp (ms).
+An item is a value, or with a time to live, a pair of value and stamp (ms).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,23 +15,23 @@ from idlestate.functions.read_ahead import ReadAhead
 from idlestate.retention.rules import NEVER_MS
 
 ONE_READ: Final = 2_000
-"""To look up one entry takes as long as to read so many together (measured: about 2,000)."""
+"""Looking up one entry takes as long as reading this many together (measured: about 2,000)."""
 
 
 class LargeContent:
-    """What lists and maps share.
+    """The common part of lists and maps.
 
     Attributes:
-        marker: what the life's row has of it.
+        marker: the marker in the life's row.
         latest_ms: the highest stamp of an item.
-        horizon_ms: items with stamps up to this are gone.
-        pending: what was changed since the batch began.
+        horizon_ms: items with stamps up to this are removed.
+        pending: the changes since the batch began.
     """
 
     __slots__ = ("_entries", "_hash", "_stamped", "horizon_ms", "latest_ms", "marker", "pending")
 
     def __init__(self, marker: Marker, key_hash: int, entries: ReadAhead, *, stamped: bool) -> None:
-        """Of the key with this hash; `stamped`: items are pairs with stamps."""
+        """The content of the key with this hash; with `stamped`, items are pairs with stamps."""
         self.marker, self._hash = marker, key_hash
         self._entries, self._stamped = entries, stamped
         self.latest_ms, self.horizon_ms = marker.latest_ms, marker.horizon_ms
@@ -40,21 +40,21 @@ class LargeContent:
     __hash__ = None  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> bool:
-        """Whether a reader finds the same; stamps do not count."""
+        """Whether readers see the same content; stamps do not count."""
         if isinstance(other, LargeContent):
             return self._is_unchanged(other) or self.shown() == other.shown()
         return bool(self.shown() == other)
 
     def copy(self) -> Any:
-        """The same, on which changes of this one have no effect."""
+        """An independent copy."""
         raise NotImplementedError
 
     def shown(self) -> Any:
-        """What a reader finds, without stamps."""
+        """The content as readers see it, without stamps."""
         raise NotImplementedError
 
     def changes(self, edits: Edits) -> None:
-        """Add what was changed."""
+        """Add the changes of this content."""
         raise NotImplementedError
 
     def after(self, marker: Marker) -> Marker:
@@ -62,23 +62,23 @@ class LargeContent:
         return marker._replace(latest_ms=self.latest_ms, horizon_ms=self.horizon_ms)
 
     def forget(self, horizon_ms: int) -> bool:
-        """Drop the items with stamps up to this; whether any is left."""
+        """Drop the items with stamps up to this; return whether any are left."""
         self.horizon_ms = max(self.horizon_ms, horizon_ms)
         return self.latest_ms > horizon_ms
 
     def seen(self, horizon_ms: int) -> Any:
-        """A copy without the items with stamps up to this, None if none is left."""
+        """A copy without the items with stamps up to this; None if none are left."""
         found = self.copy()
         return found if found.forget(horizon_ms) else None
 
     def _is_unchanged(self, other: "LargeContent") -> bool:
-        """Whether nothing but stamps may differ from another state of the same content."""
+        """Whether at most stamps differ from another version of the same content."""
         return (self.marker.owner, self.horizon_ms, self.pending) == (
             *(other.marker.owner, other.horizon_ms, other.pending),
         )
 
     def _stored(self) -> Any:
-        """All that the batch found, with a time to live also what is gone since."""
+        """All items that were stored before the batch, including those that expired since."""
         return self._entries.whole(self.marker)
 
     def _begin(self, edits: Edits, size: int) -> None:
@@ -88,15 +88,16 @@ class LargeContent:
 
 
 class LargeMap(LargeContent):
-    """Items by user key, in the order in which they were put first."""
+    """Items by user key, in the order of their first put."""
 
     __slots__ = ("_all", "_looked", "_read")
 
     def __init__(self, marker: Marker, key_hash: int, entries: ReadAhead, *, stamped: bool) -> None:
-        """See `LargeContent`; nothing is changed."""
+        """See `LargeContent`; starts without changes."""
         super().__init__(marker, key_hash, entries, stamped=stamped)
-        # Per user key the item, None if removed; whether it goes to the end of the order though it
-        # is stored; and up to which stamp a stored one was gone when it was put.
+        # Per user key: the item, None if removed; whether it moves to the end of the order although
+        # it is stored; and the horizon at the time of the put, up to which a stored item was
+        # expired.
         self.pending: dict[Any, tuple[Any, bool, int]] = {}
         self._all: dict[Any, Any] | None = None
         self._read: dict[Any, Any] = {}
@@ -113,7 +114,7 @@ class LargeMap(LargeContent):
         return self.marker.entries > gone or bool(self._loaded())
 
     def get(self, key: Any) -> Any:
-        """The item of a user key, None without one."""
+        """The item of a user key; None without one."""
         change = self.pending.get(key)
         if change is not None:
             item = change[0]
@@ -191,7 +192,7 @@ class LargeMap(LargeContent):
         return item is None or (self._stamped and item[1] <= self.horizon_ms)
 
     def _note(self, key: Any, item: Any) -> None:
-        """Change an item among those that were read together."""
+        """Apply a change to the items that were read together."""
         if self._all is not None:
             if self._stamped and self._is_gone(self._all.get(key)):
                 self._all.pop(key, None)
@@ -206,7 +207,7 @@ class LargeMap(LargeContent):
         return self._read[key]
 
     def _loaded(self) -> dict[Any, Any]:
-        """All items, some of which may be gone by the horizon."""
+        """All items, including those that the horizon may exclude."""
         if self._all is None:
             found = self._stored()
             for key, (item, at_end, horizon_ms) in self.pending.items():
@@ -228,7 +229,7 @@ class LargeList(LargeContent):
     __slots__ = ("_before",)
 
     def __init__(self, marker: Marker, key_hash: int, entries: ReadAhead, *, stamped: bool) -> None:
-        """See `LargeContent`; nothing is added."""
+        """See `LargeContent`; starts without additions."""
         super().__init__(marker, key_hash, entries, stamped=stamped)
         self.pending: list[Any] = []
         self._before: list[Any] | None = None

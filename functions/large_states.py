@@ -1,4 +1,6 @@
-"""The large lists and maps of a batch: from rows of lives to contents of cells, and back."""
+"""Converts the large lists and maps of a batch from rows of lives to contents of cells, and
+back.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -19,7 +21,8 @@ from idlestate.retention.rules import NEVER_MS
 Ints = npt.NDArray[np.int64]
 
 ROW_BYTES: Final = 1 << 14
-"""A list or map whose bytes in the row are more becomes large, until nothing is left of it.
+"""A list or map that needs more bytes than this in the row becomes large, and stays large until it
+is empty.
 
 Measured on maps of 1,000 entries (28 KB): the table makes a put 5 times as fast, and reading a
 whole map 1.7 times as slow.
@@ -30,23 +33,23 @@ class LargeState:
     """The large lists or maps of one state in one batch of a shard.
 
     Attributes:
-        changed: what is to be written of its table; None: nothing.
+        changed: the changes to write to its table; None if there are none.
     """
 
     def __init__(self, state: StateColumns, runs: Runs, batch_id: int) -> None:
-        """With the table of the state."""
+        """Take the table of the state."""
         self._state = state
         self._entries = StateEntries(state, runs)
         self._reads = ReadAhead(self._entries)
-        self._next_owner = batch_id << 32  # of later batches it is higher
+        self._next_owner = batch_id << 32  # it is higher in later batches
         self._opened: dict[int, int] = {}
         self.changed: ChangedEntries | None = None
 
     def opened(self, contents: Sequence[Any], hashes: Ints) -> list[Any]:
-        """Contents with what cells use in place of markers.
+        """Contents with markers replaced by what cells use.
 
         Args:
-            contents, hashes: of each key its content, and its hash.
+            contents, hashes: the content and hash of each key.
         """
         make = LargeList if self._state.key_type is None else LargeMap
         found = list(contents)
@@ -58,7 +61,7 @@ class LargeState:
         return found
 
     def plain(self, contents: Sequence[Any]) -> Sequence[Any]:
-        """Contents without the large ones, for the columns of rows."""
+        """Contents without large ones, for the columns of rows."""
         return [None if isinstance(each, LargeContent) else each for each in contents]
 
     def closed(self, fields: list[Field], contents: Sequence[Any], hashes: Ints) -> list[Field]:
@@ -95,7 +98,7 @@ class LargeState:
         return [*fields[:-1], pa.array(cells, pa.binary())]
 
     def _too_long(self, fields: Sequence[Field]) -> npt.NDArray[np.bool_]:
-        """Which contents have too many bytes in the row."""
+        """Which contents need too many bytes in the row."""
         size: Any = 0
         for each in fields[:-1]:
             size = size + pc.binary_length(each).fill_null(0).to_numpy(zero_copy_only=False)
@@ -103,7 +106,7 @@ class LargeState:
         return found
 
     def _move_out(self, edits: Edits, content: Any, key_hash: int) -> None:
-        """Add all entries of a content that was in the row."""
+        """Move all entries of a content from the row to the table."""
         names, items, count = content, content, len(content)
         if self._state.key_type is None:
             names = range(count)

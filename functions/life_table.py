@@ -1,6 +1,6 @@
-"""The lives of all keys of a batch, access by access of many at once.
+"""The lives of all keys of a batch, updated by one access of many keys at a time.
 
-The same rule as `idlestate.retention.single_life`, in arrays.
+This is the rule of `idlestate.retention.single_life`, over arrays.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ class LifeTable:
     """The life of each of k keys.
 
     Attributes:
-        is_open: which have one.
+        is_open: which keys have an open life.
         seen_ms: the last access of each.
-        deadline_ms, reason: when it ends and why.
-        ended_ms: how the life before ended, as `before_ms` of `KeysAfter`.
-        ended_here: whether this batch knows of it.
+        deadline_ms, reason: when and why each life ends.
+        ended_ms: the end of the previous life, as `before_ms` of `KeysAfter`.
+        ended_here: whether that life ended in this batch.
     """
 
     def __init__(self, policy: Policy, k: int) -> None:
@@ -50,7 +50,9 @@ class LifeTable:
         self.seen_ms[keys] = np.maximum(lives.written_at_ms, lives.read_at_ms)
 
     def write(self, keys: Ints, t_ms: Ints) -> Ints:
-        """Writes of different keys, not before any other access; the keys that had no life."""
+        """Apply writes of different keys, none earlier than a previous access; return the keys that
+        had no life.
+        """
         is_new = ~self.is_open[keys]
         born, born_ms = keys[is_new], t_ms[is_new]
         if len(born):
@@ -65,14 +67,14 @@ class LifeTable:
         return born
 
     def read(self, keys: Ints, t_ms: Ints) -> None:
-        """Reads of different keys; those without a life stay without one."""
+        """Apply reads of different keys; keys without a life stay without one."""
         is_open = self.is_open[keys]
         keys, t_ms = keys[is_open], t_ms[is_open]
         self._read_ms[keys] = self.seen_ms[keys] = t_ms
         self._access(keys, t_ms, arms=self._policy.update is UpdateType.ON_READ_AND_WRITE)
 
     def end(self, keys: Ints, *, expired: bool) -> None:
-        """Their lives are over, by the deadline or because nothing is left of them."""
+        """End the lives of keys, because of the deadline or because they are empty."""
         self.is_open[keys] = False
         if expired and len(keys):
             self.ended_ms[keys], self.ended_here[keys] = self.deadline_ms[keys], True
@@ -85,7 +87,7 @@ class LifeTable:
         return Lives(created, written, read, armed, wakes_at_ms)
 
     def gone(self) -> tuple[Ints, Ints, Ints]:
-        """Key, deadline and reason where the last that is known of a key is that it expired."""
+        """Key, deadline and reason of keys whose last known event is their expiry."""
         keys, deadlines, reasons = joined(self.ends, 3)
         is_last = ~self.is_open[keys] & (self.ended_ms[keys] == deadlines)
         _, last = np.unique(keys[::-1], return_index=True)
@@ -107,6 +109,6 @@ class LifeTable:
 
 
 def joined(parts: Sequence[Sequence[Any]], width: int) -> list[Ints]:
-    """Columns one after the other."""
+    """Columns, concatenated."""
     none = np.zeros(0, dtype=np.int64)
     return [np.concatenate([none, *(part[at] for part in parts)]) for at in range(width)]

@@ -1,6 +1,7 @@
-"""A batch of a shard, given to a function of one key, or to one that is called with one at a time.
+"""Processes a batch of a shard with a function that is called with one key at a time.
 
-Lives, states and timers become lists of Python values once per batch, and columns again.
+Lives, states and timers are converted to lists of Python values once per batch, and back to
+columns.
 """
 
 from collections.abc import Iterator, Sequence
@@ -57,17 +58,17 @@ def one_by_one(
 
     Args:
         bound, table: the operator.
-        opened: its function.
+        opened: the opened function.
         policy: the policy in force.
         steps: the records by key.
-        at, old: which keys have a life (not -1), and these lives.
+        at, old: each key's position in `old` (-1: no life), and the stored lives.
         swept: lives without records that are due.
-        sweep_at_ms: up to when lives are closed; None: none is.
+        sweep_at_ms: the time up to which lives are closed; None closes none.
         batch_id: the number of the batch.
-        rejects: calls that fail are undone and rejected.
+        rejects: whether failing calls are undone and rejected.
 
     Raises:
-        FunctionError: a call raised an error, or gave something that does not fit.
+        FunctionError: a call raised an error, or returned something that does not fit.
     """
     kind = table.spec.kind
     assert isinstance(kind, FunctionState)
@@ -101,7 +102,7 @@ class _LoopStep:
     keys: list[pa.Array]
     hashes: Ints
     large: Sequence[LargeState | None]
-    """For each state its large lists or maps; None of other kinds."""
+    """The large lists or maps of each state; None for other kinds."""
 
     def one_key_calls(self, opened: OpenFunction) -> OneKeyCalls:
         spec, bound = self.table.spec, self.bound
@@ -139,7 +140,7 @@ class _LoopStep:
         written_ms: Sequence[int],
         has_old: Sequence[bool],
     ) -> Iterator[list[Any]]:
-        """Of each state the contents of the lives."""
+        """The contents of the lives, per state."""
         hashes = self.hashes[np.array(has_old, dtype=bool)]
         for (state, fields), apart in zip(self.kind.split(payload), self.large, strict=True):
             contents = state.contents(fields, written_ms)
@@ -203,7 +204,7 @@ class _LoopStep:
 
 
 def _spread(values: Iterator[Any], there: Sequence[bool]) -> list[Any]:
-    """The values in turn where they are there, else None."""
+    """The values in order at flagged positions, None elsewhere."""
     return [next(values) if each else None for each in there]
 
 

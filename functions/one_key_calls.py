@@ -1,4 +1,4 @@
-"""A batched function called with one key at a time: to find the record on which a call fails."""
+"""Calls a batched function with one key at a time, to find the record on which it fails."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from idlestate.state.descriptors import ValueStateDescriptor
 
 
 class OneKeyCalls(KeyedProcessFunction):
-    """A batched function in the form of a function of one key."""
+    """Adapts a batched function to the interface for one key."""
 
     def __init__(
         self,
@@ -26,7 +26,9 @@ class OneKeyCalls(KeyedProcessFunction):
         columns: Mapping[str, pa.DataType],
         output: pa.Schema,
     ) -> None:
-        """The function, opened, with its states, the types of keys and columns, and its output."""
+        """Take the opened function with its states, the types of keys and columns, and its
+        output.
+        """
         self.function = function
         self._states, self._keys, self._columns, self._output = states, keys, columns, output
 
@@ -63,14 +65,14 @@ class OneKeyCalls(KeyedProcessFunction):
 
 
 def call_name(function: KeyedProcessFunction, method: str) -> str:
-    """A function and its method in errors, as the user wrote them."""
+    """A function and its method as the user wrote them, for errors."""
     if isinstance(function, OneKeyCalls):
         return f"{type(function.function).__qualname__}.{FORMS[method]}"
     return f"{type(function).__qualname__}.{method}"
 
 
 class _OneValue:
-    """See `BatchState`, of one key."""
+    """See `BatchState`; for one key."""
 
     def __init__(self, descriptor: ValueStateDescriptor, cell: Any) -> None:
         self._kind, self._name, self._cell = descriptor.value_type, descriptor.name, cell
@@ -95,7 +97,7 @@ class _OneValue:
 
 
 class _Timers:
-    """See `CallTimers`, of one key."""
+    """See `CallTimers`; for one key."""
 
     def __init__(self, context: FunctionContext) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""Reading whole large lists and maps of a batch: several together, if that proves right."""
+"""Reads complete large lists and maps of a batch, several at once if that pays off."""
 
 from typing import Any, Final
 
@@ -7,19 +7,19 @@ import numpy as np
 from idlestate.backends.shards.state_entries import Marker, StateEntries
 
 _MOST_ENTRIES: Final = 200_000
-"""So many entries are read together at most, if they are of several keys."""
+"""The maximum number of entries that are read together for several keys."""
 
 
 class ReadAhead:
     """The entries of one state. Keys are visited in the order in which they were added.
 
-    A content that is read brings with it those of the keys to come: more, the more of these were
-    used before. A function that reads all of them gets them in few reads; one that reads few of
-    them reads at most twice as many.
+    Reading a content also reads those of following keys; the more of the earlier ones were used,
+    the more are read ahead. A function that reads all contents needs few reads; one that reads few
+    of them causes at most twice as many to be read.
     """
 
     def __init__(self, entries: StateEntries) -> None:
-        """Nothing is read."""
+        """Start without reading anything."""
         self._entries = entries
         self._keys: list[tuple[Marker, int]] = []
         self._at: dict[int, int] = {}
@@ -27,7 +27,7 @@ class ReadAhead:
         self._used = 0
 
     def add(self, marker: Marker, key_hash: int) -> None:
-        """A list or map that may be read, of a key with this hash."""
+        """Add a list or map that may be read, of a key with this hash."""
         self._at[marker.owner] = len(self._keys)
         self._keys.append((marker, key_hash))
 
@@ -50,6 +50,6 @@ class ReadAhead:
             some.append(each)
         markers = [each for each, _ in some]
         found = self._entries.contents(markers, np.array([key_hash for _, key_hash in some]))
-        # What is left of those before is of keys that were visited.
+        # Remaining contents before this one belong to keys that were already visited.
         self._ahead = {each.owner: it for each, it in zip(markers[1:], found[1:], strict=True)}
         return found[0]

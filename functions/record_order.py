@@ -1,4 +1,4 @@
-"""The order of records of one key and time: by their values, never by arrival."""
+"""Orders records of the same key and time by their values, never by arrival."""
 
 from dataclasses import replace
 
@@ -11,7 +11,9 @@ from idlestate.backends.shards.steps_by_key import Steps
 
 
 def in_row_order(steps: Steps) -> Steps:
-    """The same with rows that are equal in key, time, order columns and kind in order of values."""
+    """The same steps, with rows of equal key, time, order columns and kind sorted by their
+    values.
+    """
     n = len(steps.t_ms)
     if n < 2 or not steps.carried:
         return steps
@@ -27,7 +29,7 @@ def in_row_order(steps: Steps) -> Steps:
     columns = [*take_keys(steps.order, at), *(to_arrow(take(field, at)) for field in steps.carried)]
     codes = [code for column in columns[: len(steps.order)] for code in order_keys(column)]
     values = [code for column in columns[len(steps.order) :] for code in order_keys(column)]
-    # The last key of lexsort counts first.
+    # The last key of `lexsort` is the primary one.
     order = np.lexsort((*reversed([key[at], steps.t_ms[at], *codes, *reads, *values]),))
     if bool((order[1:] > order[:-1]).all()):
         return steps

@@ -1,6 +1,6 @@
-"""Calls of a function one by one, with `on_error="reject"`: what it takes to undo one that fails.
+"""Undoes failing calls of a function, with `on_error="reject"`.
 
-Batches are first worked on without all this; only one with an error is worked on again with it.
+Batches are first processed without this; only a batch with an error is processed again with it.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from idlestate.functions.yielded_rows import problem_of
 
 @dataclass(frozen=True, slots=True)
 class SavedKey:
-    """A key before a call, and how much there was of births, rows and calls."""
+    """A key before a call, and the numbers of births, rows and calls at that time."""
 
     is_open: bool
     ended_at_ms: int | None
@@ -31,11 +31,11 @@ class SavedKey:
 
 @dataclass(frozen=True)
 class RejectedCalls:
-    """What a call must yield, and what is shown of one that fails.
+    """Checks what a call yields, and creates what is shown of a failing call.
 
     Attributes:
         uid: the operator.
-        output: what is yielded.
+        output: the columns to yield.
     """
 
     uid: str
@@ -46,7 +46,7 @@ class RejectedCalls:
         return next(filter(None, (problem_of(row, self.output) for row in rows)), None)
 
     def shown(self, error: FunctionError, row: Any) -> dict[str, Any]:
-        """What a reject row says of a call; `row` is the record, None for other calls."""
+        """The content of a reject row for a call; `row` is the record, None for other calls."""
         record = None if row is None else dict(zip(row._columns, row, strict=True))  # noqa: SLF001
         return {
             "operator": self.uid,

@@ -1,8 +1,8 @@
-"""The states of the key at hand, as functions see them: kinds and calls as in `idlestate.state`.
+"""The states of the current key, as functions see them: kinds and calls as in `idlestate.state`.
 
-A cell holds the content of one state of one key in `content`, None when it is empty. With a time to
-live a value is a pair of value and stamp (ms). The time is that of the record or timer. The content
-of a list or map may be a large one (`idlestate.functions.large_contents`).
+A cell holds the content of one state of one key in `content`, None if it is empty. With a time to
+live, a value is a pair of value and stamp (ms), by the time of the record or timer. A list or map
+may be large (`idlestate.functions.large_contents`).
 """
 
 from collections.abc import Iterable
@@ -15,10 +15,10 @@ from idlestate.state.descriptors import StateDescriptor
 
 
 class Cell:
-    """What all kinds share.
+    """The common part of all kinds.
 
     Attributes:
-        content: of the key at hand.
+        content: the content for the current key.
     """
 
     __slots__ = ("_class", "_context", "_copy", "_fit", "_renews", "_ttl_ms", "content")
@@ -37,11 +37,11 @@ class Cell:
 
     @property
     def has_ttl(self) -> bool:
-        """Whether what it holds expires."""
+        """Whether its content expires."""
         return self._ttl_ms < FOREVER_MS
 
     def ends_at_ms(self) -> int:
-        """When all that it holds has expired; it holds something."""
+        """When all of its content has expired; it must not be empty."""
         return FOREVER_MS
 
     def clear(self) -> None:
@@ -49,11 +49,11 @@ class Cell:
         self.content = None
 
     def seen(self) -> Any:
-        """What a reader finds now; reading it here has no effect."""
+        """The content as readers see it now; this does not count as a read."""
         return self.content
 
     def copied(self) -> Any:
-        """The content, for putting it back whatever is done to the state."""
+        """A copy of the content, to restore it after any change."""
         return self.content if self._copy is None else self._copy(self.content)
 
     def _fitting(self, value: Any) -> Any:
@@ -71,7 +71,7 @@ class ValueCell(Cell):
         self._default = default_of(descriptor)
 
     def value(self) -> Any:
-        """The value; the descriptor's default when there is none."""
+        """The value; the descriptor's default if there is none."""
         found = self._default if self.content is None else self.content
         return found if self._copy is None else self._copy(found)
 
@@ -102,7 +102,7 @@ class ListCell(Cell):
                 self.content += added
 
     def update(self, values: Iterable[Any]) -> None:
-        """Replace all elements; none clears the list."""
+        """Replace all elements; an empty sequence clears the list."""
         self.content = [self._fitting(each) for each in values] or None
 
     def get(self) -> list[Any]:
@@ -186,7 +186,7 @@ class MapCell(Cell):
 
 
 class ReducingCell(Cell):
-    """One value, made of all that were added."""
+    """One value, reduced from all added values."""
 
     __slots__ = ("_reduce",)
 
@@ -196,7 +196,7 @@ class ReducingCell(Cell):
         self._reduce = descriptor.reduce
 
     def get(self) -> Any:
-        """The value; None when nothing was added."""
+        """The value; None if nothing was added."""
         found = self.content
         return found if self._copy is None else self._copy(found)
 
@@ -207,7 +207,7 @@ class ReducingCell(Cell):
 
 
 class AggregatingCell(Cell):
-    """One accumulator; what is added and what is read may be of other types."""
+    """One accumulator; added values and results may have other types."""
 
     __slots__ = ("_aggregate",)
 
@@ -217,7 +217,7 @@ class AggregatingCell(Cell):
         self._aggregate = descriptor.aggregate
 
     def get(self) -> Any:
-        """The result; None when nothing was added."""
+        """The result; None if nothing was added."""
         found = self._accumulator()
         return None if found is None else self._aggregate.get_result(found)
 

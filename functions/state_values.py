@@ -1,7 +1,7 @@
-"""Values of states: checked against their Arrow type, and as they come back from a file.
+"""Checks values of states against their Arrow type, and converts them to their stored form.
 
-A value must be the same whether it was written a record or a day ago, so it is brought into the
-form in which it is read back: an int given to a float state becomes a float.
+A value must be the same whether it was written a record or a day ago, so it is converted to the
+form in which it is read back: an int in a float state becomes a float.
 """
 
 import copy
@@ -18,7 +18,7 @@ Fit = Callable[[Any], Any]
 
 
 def plain_class(kind: pa.DataType) -> type | None:
-    """The class whose values all fit the type as they are; None if there is none."""
+    """The class whose values all fit the type unchanged; None if there is none."""
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return bytes
     if pa.types.is_boolean(kind):
@@ -27,7 +27,7 @@ def plain_class(kind: pa.DataType) -> type | None:
 
 
 def fit_to(kind: pa.DataType, what: str) -> Fit:
-    """The function that gives a value as it is read back.
+    """The function that converts a value to the form in which it is read back.
 
     Args:
         kind: the type of the state.
@@ -51,7 +51,7 @@ def fit_to(kind: pa.DataType, what: str) -> Fit:
         return fit(value)
 
     def fit_text(value: Any) -> Any:
-        # Not every text of Python's can be stored.
+        # Not every Python string can be stored.
         return value if value.__class__ is str and value.isascii() else fit(value)
 
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -64,11 +64,11 @@ def fit_to(kind: pa.DataType, what: str) -> Fit:
 
 
 def default_of(descriptor: ValueStateDescriptor) -> Any:
-    """The default of a state as a stored value is read back; None without one."""
+    """The default of a state in the form of a value that is read back; None without one."""
     given = descriptor.default
     return None if given is None else value_in(descriptor.value_type, given)
 
 
 def copier(kind: pa.DataType) -> Fit | None:
-    """The function that copies a value that can be changed in place; None where none can."""
+    """The function that copies values of a type; None if they cannot change in place."""
     return copy.deepcopy if pa.types.is_nested(kind) else None

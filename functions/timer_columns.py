@@ -1,6 +1,6 @@
-"""Timers of many keys as the two columns of a life that hold them.
+"""Timers of many keys as two columns of a life.
 
-Most keys have one timer or none, so that columns are made for all keys at once.
+Most keys have at most one timer, so columns are created for all keys at once.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from idlestate.functions.function_context import Timers
 
 
 def timers_of(fields: Sequence[Field]) -> list[Timers | None]:
-    """The timers of each life, None without one.
+    """The timers of each life; None without one.
 
     Args:
         fields: names and times, as in `timer_fields`.
@@ -32,7 +32,7 @@ def timers_of(fields: Sequence[Field]) -> list[Timers | None]:
 
 
 def timer_fields(timers: Sequence[Timers]) -> list[Field]:
-    """Names of timers in order of time and name, none of a plain one, and their times."""
+    """Names of timers in order of time and name, empty for plain timers, and their times."""
     counts = np.fromiter(map(len, timers), np.int64, len(timers))
     if counts.max(initial=0) > 1:
         timers = [_in_order(each) if len(each) > 1 else each for each in timers]

@@ -1,5 +1,5 @@
-"""The timers of all keys of a batch: a column of times per name, and as many for plain timers as
-any key has.
+"""The timers of all keys of a batch: a column of times per name, and for plain timers, as many
+columns as any key has plain timers.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from idlestate.retention.policy import FOREVER_MS
 
 
 class TimerTable:
-    """Timers of k keys; a call changes those of the keys `at`.
+    """Timers of k keys; a call changes the timers of the keys `at`.
 
-    Names stand in order, those of plain timers (an empty one each) first.
+    Names are sorted; those of plain timers (empty strings) come first.
     """
 
     def __init__(self, k: int) -> None:
-        """No timer yet."""
+        """Start without timers."""
         self._k = k
         self._names: list[str] = []
         self._columns: list[Ints] = []
         self._at: Ints = np.zeros(0, dtype=np.int64)
 
     def load(self, keys: Ints, fields: Sequence[Field]) -> None:
-        """Take over the timers of some keys, as `idlestate.functions.timer_columns` stores them."""
+        """Load the timers of some keys, as `idlestate.functions.timer_columns` stores them."""
         texts, times = fields
         there = np.flatnonzero(pc.is_valid(texts).to_numpy(zero_copy_only=False))
         if not len(there):
@@ -49,7 +49,7 @@ class TimerTable:
                 self._set_plain(owner[of], at_ms[of])
 
     def fields(self, keys: Ints) -> list[Field]:
-        """The columns to store of some keys: names in order of time and name, and times."""
+        """The columns to store for some keys: names in order of time and name, and times."""
         n, width = len(keys), len(self._columns)
         times = np.full((n, max(width, 1)), FOREVER_MS)
         for number, column in enumerate(self._columns):
@@ -68,26 +68,26 @@ class TimerTable:
         return [texts, pa.Array.from_buffers(pa.binary(), n, buffers)]
 
     def call(self, keys: Ints) -> None:
-        """The keys of the next call."""
+        """Set the keys of the next call."""
         self._at = keys
 
     def forget(self, keys: Ints) -> None:
-        """Their lives are over."""
+        """Remove the timers of keys whose lives ended."""
         for column in self._columns:
             column[keys] = FOREVER_MS
 
     def wakes_at_ms(self, keys: Ints) -> Ints:
-        """The first timer of each, `FOREVER_MS` without one."""
+        """The time of each key's first timer; `FOREVER_MS` without one."""
         found = np.full(len(keys), FOREVER_MS)
         for column in self._columns:
             np.minimum(found, column[keys], out=found)
         return found
 
     def take_first(self, keys: Ints, at_ms: Ints) -> list[tuple[str | None, Ints]]:
-        """Remove the first timer of each by name, at its time `at_ms`.
+        """Remove the first timer of each key, at its time `at_ms`.
 
         Returns:
-            Per name, None for plain ones, the positions of the keys.
+            The positions of the keys per name, None for plain timers.
         """
         left, found = np.arange(len(keys)), list[tuple[str | None, Ints]]()
         for name, column in zip(self._names, self._columns, strict=True):
@@ -99,7 +99,7 @@ class TimerTable:
         return found
 
     def seen(self) -> list[tuple[str, Ints]]:
-        """Names and times of the call's keys, for comparing."""
+        """Names and times of the call's keys, for comparison."""
         return [
             (name, column[self._at])
             for name, column in zip(self._names, self._columns, strict=True)
@@ -141,7 +141,7 @@ class TimerTable:
     def _set_plain(self, keys: Ints, at_ms: Ints) -> None:
         """Set plain timers; the keys may repeat."""
         while len(keys):
-            # One of each key at a time.
+            # One timer of each key at a time.
             _, first = np.unique(keys, return_index=True)
             rest = np.ones(len(keys), dtype=bool)
             rest[first] = False

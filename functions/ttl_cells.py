@@ -1,7 +1,7 @@
-"""The states with a time to live: each value, element or entry is a pair of value and stamp (ms).
+"""States with a time to live: each value, element or entry is a pair of value and stamp (ms).
 
-`idlestate.retention.ttl` tells when an item has expired; with `ON_READ_AND_WRITE` reading an item
-renews its stamp, as in Flink. Expired items are never returned.
+`idlestate.retention.ttl` determines when an item has expired; with `ON_READ_AND_WRITE`, reading an
+item renews its stamp, as in Flink. Expired items are never returned.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ class TtlSingleCell(Cell):
     __slots__ = ()
 
     def ends_at_ms(self) -> int:
-        """When all that it holds has expired; it holds something."""
+        """When all of its content has expired; it must not be empty."""
         return expiry_ms(self._ttl_ms, self.content[1])
 
     def seen(self) -> Any:
@@ -35,7 +35,7 @@ class TtlSingleCell(Cell):
         return found[0] if is_live else None
 
     def _live(self, *, renew: bool) -> Any:
-        """The value, None when there is none or it has expired."""
+        """The value; None if there is none, or if it has expired."""
         found = self.content
         if found is None:
             return None
@@ -49,12 +49,12 @@ class TtlSingleCell(Cell):
 
 
 class TtlValueCell(TtlSingleCell, ValueCell):
-    """One value. Without one `value` is None whatever the default, as in Flink."""
+    """One value. If it is missing, `value` is None regardless of the default, as in Flink."""
 
     __slots__ = ()
 
     def value(self) -> Any:
-        """The value; None when there is none or it has expired."""
+        """The value; None if it is missing or has expired."""
         return self._live(renew=True)
 
     def update(self, value: Any) -> None:
@@ -64,12 +64,12 @@ class TtlValueCell(TtlSingleCell, ValueCell):
 
 
 class TtlReducingCell(TtlSingleCell, ReducingCell):
-    """One value, made of all that were added."""
+    """One value, reduced from all added values."""
 
     __slots__ = ()
 
     def get(self) -> Any:
-        """The value; None when nothing was added or it has expired."""
+        """The value; None if nothing was added or it has expired."""
         return self._live(renew=True)
 
     def add(self, value: Any) -> None:
@@ -85,7 +85,7 @@ class TtlAggregatingCell(TtlSingleCell, AggregatingCell):
     __slots__ = ()
 
     def get(self) -> Any:
-        """The result; None when nothing was added or it has expired."""
+        """The result; None if nothing was added or it has expired."""
         found = self._live(renew=True)
         return None if found is None else self._aggregate.get_result(found)
 
@@ -120,7 +120,7 @@ class TtlListCell(ListCell):
                 self.content += added
 
     def update(self, values: Iterable[Any]) -> None:
-        """Replace all elements; none clears the list."""
+        """Replace all elements; an empty sequence clears the list."""
         self.content = self._stamped(values) or None
 
     def get(self) -> list[Any]:

@@ -1,6 +1,6 @@
-"""A value state of all keys of a batch, as a batched function changes it.
+"""A value state of all keys of a batch, for batched functions.
 
-`idlestate.retention.ttl` tells when a value has expired.
+`idlestate.retention.ttl` determines when a value has expired.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from idlestate.state.descriptors import ValueStateDescriptor
 
 
 class ValueColumn:
-    """The values of k keys; a call is given those of the keys `at`.
+    """The values of k keys; a call accesses the values of the keys `at`.
 
     Attributes:
         valid: which keys have a value, expired or not.
@@ -30,7 +30,7 @@ class ValueColumn:
     """
 
     def __init__(self, descriptor: ValueStateDescriptor, columns: StateColumns, k: int) -> None:
-        """No value yet."""
+        """Start without values."""
         self._kind = descriptor.value_type
         self._what = f"state {descriptor.name!r}"
         ttl = descriptor.ttl
@@ -47,7 +47,7 @@ class ValueColumn:
         self._now_ms: Ints = self._at
 
     def load(self, keys: Ints, fields: Sequence[Field], written_at_ms: Ints) -> None:
-        """Take over what was stored of some keys, all of another life than before."""
+        """Load the stored values of some keys, each for a different life than before."""
         if not len(keys):
             return
         values = fields[:-1] if self._columns.stamped else fields
@@ -67,7 +67,7 @@ class ValueColumn:
             self._stamps_ms[keys] = np.where(is_valid(stamps), _numpy(stamps), written_at_ms)
 
     def fields(self, keys: Ints) -> list[Field]:
-        """The columns to store of some keys."""
+        """The columns to store for some keys."""
         valid = self.valid[keys]
         if is_plain(self._kind):
             found = [pa.array(self._values[keys], self._kind, mask=~valid, from_pandas=False)]
@@ -80,22 +80,22 @@ class ValueColumn:
         return found
 
     def call(self, keys: Ints, now_ms: Ints) -> None:
-        """The keys and times of the next call."""
+        """Set the keys and times of the next call."""
         self._at, self._now_ms = keys, now_ms
 
     def forget(self, keys: Ints) -> None:
-        """Their lives are over."""
+        """Remove the values of keys whose lives ended."""
         self.valid[keys] = False
 
     def ends_at_ms(self, keys: Ints) -> Ints:
-        """When the values have expired; `NEVER_MS` without one."""
+        """When the values expire; `NEVER_MS` without one."""
         ends = np.full(len(keys), FOREVER_MS)
         if self._columns.stamped:
             ends = expires_ms(self._ttl_ms, self._stamps_ms[keys])
         return np.where(self.valid[keys], ends, NEVER_MS)
 
     def seen(self) -> tuple[Flags, Any]:
-        """What the call finds, for comparing; finding it has no effect."""
+        """The values that the call sees, for comparison; this does not count as a read."""
         there = self._live()
         return there, self._values[self._at]
 
@@ -132,7 +132,7 @@ class ValueColumn:
 
 
 def _numpy(column: pa.Array) -> Any:
-    """The values, anything where there is none."""
+    """The values; undefined where there is none."""
     if column.null_count:
         column = column.fill_null(pa.scalar(0).cast(column.type))
     return column.to_numpy(zero_copy_only=False)

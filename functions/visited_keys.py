@@ -1,4 +1,4 @@
-"""Keys on their way through a function: what it is given of them, and what became of them."""
+"""The keys that a function visits: their data before and after."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from idlestate.retention.rules import Reason
 
 @dataclass(frozen=True, slots=True)
 class KeysToVisit:
-    """k keys with the lives that they have, and n records: `counts[i]` are those of key i.
+    """k keys with their lives, and n records, of which `counts[i]` belong to key i.
 
     Attributes:
         lives: created, written, read, armed, cleanup time and deadline (ms); None without a life.
-        contents: per state what each key has.
-        timers: each key's timers, None without one.
+        contents: the content of each key, per state.
+        timers: each key's timers; None without one.
     """
 
     keys: Sequence[Any]
@@ -30,7 +30,7 @@ class KeysToVisit:
 
 @dataclass(slots=True)
 class Visited:
-    """What became of the keys; `kept` are the numbers of those with an open life."""
+    """The keys after the visit; `kept` contains the numbers of keys with an open life."""
 
     kept: list[int] = field(default_factory=list)
     lives: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -38,15 +38,15 @@ class Visited:
     timers: list[Timers] = field(default_factory=list)
     wakes_at_ms: list[int] = field(default_factory=list)
     births: list[tuple[int, int, int | None]] = field(default_factory=list)
-    """Key, time, and what this batch knows of the key: when it expired (ms), `NEVER_MS` if its
-    life before this one did not expire, None if it had no other life.
+    """Key, time, and when the key's previous life in this batch expired (ms); `NEVER_MS` if it did
+    not expire, None if there was none.
     """
     ends: list[tuple[int, int, Reason]] = field(default_factory=list)
     """Key, deadline and reason of each life that expired."""
     gone: list[tuple[int, int, Reason]] = field(default_factory=list)
-    """Those of them after which the key has no other life."""
+    """The expired lives after which the key has no other life."""
     output: list[Any] = field(default_factory=list)
     calls: list[tuple[int, str, Any, int]] = field(default_factory=list)
-    """How many rows there were after a call, which call, its key and time."""
+    """The number of rows after a call, the call, its key and time."""
     failed: list[dict[str, Any]] = field(default_factory=list)
     """What is shown of calls that failed, with `on_error="reject"`."""

@@ -1,7 +1,7 @@
 """The loop that calls a batched function: the n-th records of all keys, in waves.
 
-What happens to a key, and in which order, is as in `idlestate.functions.key_loop`. A key is in a
-call once at most, so nothing that happens to it between two records falls within a call.
+Each key is processed in the order described in `idlestate.functions.key_loop`. A key occurs at most
+once in a call, so nothing that happens to it between two records falls within a call.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class WaveLoop:
         timers: TimerTable,
         output: pa.Schema,
     ) -> None:
-        """The function, its keys and what they have."""
+        """Take the function, its keys and their data."""
         self._uid, self._function, self._keys = uid, function, keys
         self._lives, self._states, self._timers = lives, states, timers
         self._schema = output
@@ -48,18 +48,18 @@ class WaveLoop:
         self.output: list[pa.RecordBatch] = []
 
     def records(self, keys: Ints, t_ms: Ints, is_read: Flags | None, rows: Any) -> None:
-        """The next records of different keys.
+        """Process the next records of different keys.
 
         Args:
-            keys, t_ms: of each record.
-            is_read: which only look; None when none does.
+            keys, t_ms: the key and time of each record.
+            is_read: which records are reads; None if all are writes.
             rows: a named tuple of their columns.
 
         Raises:
             FunctionError: the function raised an error.
         """
         lives = self._lives
-        binds = lives.is_open[keys]  # a life that left nothing binds no one
+        binds = lives.is_open[keys]  # a life that left nothing has no effect
         t_ms = np.where(binds, np.maximum(t_ms, lives.seen_ms[keys]), t_ms)
         self.settle(keys, t_ms)
         if is_read is None:
@@ -72,7 +72,7 @@ class WaveLoop:
                 call(keys[which], t_ms[which], some)
 
     def settle(self, keys: Ints, upto_ms: Ints) -> None:
-        """Fire the timers of open lives and judge their deadlines, up to a time for each.
+        """Fire the timers of open lives and check their deadlines, up to a time for each.
 
         Raises:
             FunctionError: the function raised an error.
@@ -93,7 +93,7 @@ class WaveLoop:
         self._end(over, expired=True)
 
     def void_at_ms(self, keys: Ints) -> Ints:
-        """When nothing is left of open lives because all of their states expired."""
+        """When open lives become empty because all of their states expired."""
         found = np.full(len(keys), NEVER_MS)
         for state in self._states.values():
             np.maximum(found, state.ends_at_ms(keys), out=found)
@@ -109,7 +109,7 @@ class WaveLoop:
         self._look(*self._process(keys, t_ms, rows))
 
     def _process(self, keys: Ints, t_ms: Ints, rows: Any) -> tuple[str, Ints, Ints, Call]:
-        """The call with records."""
+        """Make the call with records."""
         method = FORMS[rows._method]  # noqa: SLF001 - a name no column has
         return method, keys, t_ms, lambda ctx: self._function.process_batch(rows, ctx)
 
@@ -141,7 +141,7 @@ class WaveLoop:
         self._end_empty(keys)
 
     def _look(self, method: str, keys: Ints, t_ms: Ints, call: Call) -> None:
-        """A call that must change nothing."""
+        """Make a call that must not change anything."""
         states = [state for _, state in sorted(self._states.items())]
         for state in states:
             state.call(keys, t_ms)
@@ -163,11 +163,13 @@ class WaveLoop:
         context = BatchContext(shown, t_ms, dict(self._states), self._timers)
         try:
             self.output += output_batches(call(context), self._schema)
-        except BaseException as error:  # sys.exit and interrupts end workers without a word
+        except (
+            BaseException
+        ) as error:  # sys.exit and interrupts would end workers without a message
             raise self._error(method, keys, t_ms, error) from error
 
     def _end_empty(self, keys: Ints) -> None:
-        """End lives of which nothing is left."""
+        """End lives that are empty."""
         is_empty = self._timers.wakes_at_ms(keys) == FOREVER_MS
         for state in self._states.values():
             is_empty &= ~state.valid[keys]

@@ -1,4 +1,4 @@
-"""A batch of a shard, given to a batched function."""
+"""Processes a batch of a shard with a batched function."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -25,7 +25,7 @@ from idlestate.retention.policy import Policy
 from idlestate.state.descriptors import ValueStateDescriptor
 
 Wave: TypeAlias = tuple[Ints, Ints, Flags | None, Any]
-"""Records of one call: their keys, times, which only look, and a named tuple of their columns."""
+"""Records of one call: their keys, times, which are reads, and a named tuple of their columns."""
 
 
 def in_waves(
@@ -44,15 +44,15 @@ def in_waves(
 
     Args:
         bound, kind, key_names: the operator.
-        opened: its function.
+        opened: the opened function.
         policy: the policy in force.
         steps: the records by key.
-        at, old: which keys have a life (not -1), and these lives.
+        at, old: each key's position in `old` (-1: no life), and the stored lives.
         swept: lives without records that are due.
-        sweep_at_ms: up to when lives are closed; None: none is.
+        sweep_at_ms: the time up to which lives are closed; None closes none.
 
     Raises:
-        FunctionError: a call raised an error, or gave something that does not fit.
+        FunctionError: a call raised an error, or returned something that does not fit.
     """
     function = opened.function
     assert isinstance(function, BatchedProcessFunction)
@@ -103,12 +103,12 @@ def in_waves(
 def _waves(
     bound: BoundFunction, kind: FunctionState, key_names: Sequence[str], steps: Steps
 ) -> Iterator[Wave]:
-    """The first records of all keys, then the second ones, and so on: those of each input."""
+    """The first records of all keys, then the second ones, and so on, separately per input."""
     if not len(steps):
         return iter(())
     order = np.argsort(-steps.counts, kind="stable")
     first = np.cumsum(steps.counts) - steps.counts
-    # How many keys have more records than 0, 1, 2, ...
+    # The number of keys with more than 0, 1, 2, ... records.
     widths = np.bincount(steps.counts)[::-1].cumsum()[::-1][1:]
     ends = np.cumsum(widths)
     number = np.repeat(np.arange(len(widths)), widths)
@@ -125,7 +125,7 @@ def _waves(
         found.append(
             _of_input(bound, each, key_names, steps, carried, keys[own], at[own], number[own])
         )
-    # In each wave the left records, then the right ones: no key has both.
+    # In each wave, left records come before right ones; no key has both.
     turns = np.flatnonzero(np.bincount(number * inputs + of_input)) % inputs
     return map(next, map(found.__getitem__, turns.tolist()))
 
@@ -140,7 +140,9 @@ def _of_input(
     at: Ints,
     number: Ints,
 ) -> Iterator[Wave]:
-    """The waves of one input; of its records the keys, positions and waves, in order of waves."""
+    """The waves of one input, from the keys, positions and waves of its records, in order of
+    waves.
+    """
     names = bound.inputs[of_input]
     of_key = dict(zip(key_names, take_keys(steps.keys, keys), strict=True))
     columns = [

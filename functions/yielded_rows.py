@@ -1,4 +1,4 @@
-"""What a function yielded, as columns."""
+"""The rows that a function yielded, as columns."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -18,7 +18,8 @@ def output_table(bound: BoundFunction, visited: Visited) -> pa.Table:
     """The rows of `visited.output` in the columns of the operator's output.
 
     Raises:
-        FunctionError: a row is not a tuple of as many values, or a value is not of its type.
+        FunctionError: a row is not a tuple with the right number of values, or a value has the
+            wrong type.
     """
     rows, schema = visited.output, bound.output
     if not rows:
