@@ -34,8 +34,8 @@ def retain_batch(inputs: Sequence[tuple[DataFrame, OperatorSpec]], spec: Operato
     """The changelog of the whole input as one batch; arguments as in `changelog`.
 
     Its time is the time of this call. There is no earlier watermark, so no row is late. Lives that
-    are due at the highest event time minus the delay are closed. With `in_order`, those due at the
-    highest event time are closed, since a stream's time ends there; rows of a join have all found
+    are due at the highest event time minus the delay are closed. With `in_order`, lives due at the
+    highest event time are closed, because a stream's time ends there; rows of a join have found all
     their partners. A separate pass over the input finds the highest event time.
     """
     partitions = int(str(inputs[0][0].sparkSession.conf.get("spark.sql.shuffle.partitions")))

@@ -85,10 +85,10 @@ def check_cuts(
 def _maker(
     subject: object, records: Records, uid: str | None, arguments: Mapping[str, Any]
 ) -> Make:
-    """What makes new harnesses of a subject.
+    """A function that creates new harnesses of a subject.
 
     Raises:
-        RefusedError: it is none that `check_cuts` takes.
+        RefusedError: `check_cuts` does not accept the subject.
     """
     if isinstance(subject, KeyedProcessFunction):
         return _of_function(subject, records, dict(arguments))
@@ -141,7 +141,7 @@ def _chosen(config: Config, uid: str | None) -> str:
 
 
 def _forms(make: Make) -> list[Make]:
-    """What makes harnesses that call a function in one of its forms; else just `make`."""
+    """Functions that create harnesses, one per form of a user function; otherwise only `make`."""
     made = make()
     if not isinstance(made, HarnessOfForms):
         return [make]
@@ -159,7 +159,7 @@ def _forms(make: Make) -> list[Make]:
 
 
 def _cuts(n: int, number: int) -> list[int]:
-    """Where to cut n records in a run; the same in every call. In run -2 nowhere."""
+    """Where to cut n records in a run; deterministic. Run -2 has no cuts."""
     if number < 0:
         return list(range(1, n)) if number == -1 else []
     rare = 1 + number % 5
@@ -176,7 +176,7 @@ def _batches(records: Records, cuts: Sequence[int]) -> list[Records]:
 
 
 def _run(make: Make, records: Records, cuts: Sequence[int]) -> list[Rows]:
-    """Rows and open lives."""
+    """Run a harness; return its rows and open lives."""
     harness = make()
     rows = []
     for batch in _batches(records, cuts):
@@ -184,13 +184,13 @@ def _run(make: Make, records: Records, cuts: Sequence[int]) -> list[Rows]:
         rows += harness.batch(batch)
     harness.restart()
     rows += harness.finish()
-    if harness.is_of_sessions:  # early results name an end that the session outgrows
+    if harness.is_of_sessions:  # early results contain an end that the session may outgrow
         rows = [row for row in rows if row["change"] != UPDATE]
     return [_counted(_last(rows, harness.key_names)), _counted(harness.lives())]
 
 
 def _last(rows: list[dict[str, Any]], keys: Sequence[str]) -> list[dict[str, Any]]:
-    """Without updates that a later row of the life replaces, and without batch numbers."""
+    """The rows without batch numbers, and without updates that a later row of the life replaces."""
     shown: dict[Any, dict[str, Any]] = {}
     for number, row in enumerate(rows):
         life = (number,)
@@ -206,7 +206,7 @@ def _counted(rows: list[dict[str, Any]]) -> Rows:
 
 
 def _rounded(value: Any) -> Any:
-    """Floats without the last digits, which the order of additions decides."""
+    """Floats without the last digits, which depend on the order of additions."""
     return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
@@ -225,7 +225,7 @@ def _refuse_late(make: Make, records: Records) -> None:
 def _smallest(
     whole: Make, make: Make, records: Records, cuts: Sequence[int]
 ) -> tuple[Records, list[int]]:
-    """As few records, then as few cuts, as still make a difference."""
+    """The fewest records, then the fewest cuts, that still make a difference."""
 
     def differs(some: Records, at: Sequence[int]) -> bool:
         return _run(make, some, at) != _run(whole, some, [])

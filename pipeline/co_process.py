@@ -194,7 +194,7 @@ def co_operator(
     def kind_of(found: Columns) -> FunctionState:
         return co_function_state(found, function, output, used, rejects=rejects)
 
-    # By name in the schema of both, so that columns of the right input can be given too.
+    # By name in the schema of both inputs, so that columns of the right input can be passed too.
     given_both = given.among(schema.names)
     ordering = given_both.columns("order", order)
     spec, marking = checked_operator(

@@ -30,7 +30,7 @@ from idlestate.sidecar.protocol.declaration import Declaration
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-except ImportError:  # before Spark 4.2, which defines it
+except ImportError:  # Spark defines it since 4.2
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
         """Older versions support the trigger through a setting (`REQUIRED_SETTINGS`)."""
@@ -77,7 +77,7 @@ class Numbers(InputPartition):
 
 
 class EndingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A reader that triggers which end may use."""
+    """A reader that supports triggers that end."""
 
 
 class ExpiredReader(EndingReader):
@@ -91,9 +91,8 @@ class ExpiredReader(EndingReader):
         self._connection: Connection | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's names from here on
-        """The oldest record that is kept; earlier ones were for other consumers.
-
-        From now on, records are kept for this consumer too.
+        """The number of the oldest retained record; earlier records were for other consumers. From
+        now on, records are retained for this consumer too.
         """
         self._acknowledge(0)
         return {"seq": self._settled()["first_seq"]}
@@ -103,7 +102,7 @@ class ExpiredReader(EndingReader):
         start: dict[str, int] | None = None,
         limit: Any = None,  # noqa: ARG002 - all there is, always
     ) -> dict[str, int]:
-        """The number after the newest record; for a trigger that ends, the one at its start.
+        """The number after the newest record; for a trigger that ends, the number at its start.
 
         Before Spark 4.2, it is called without arguments.
         """
@@ -201,7 +200,7 @@ def register_source(spark: SparkSession) -> None:
 
 
 def link_of_options(options: Any) -> SidecarLink:
-    """The operator that the options of a source name.
+    """The operator named by the options of a source.
 
     Raises:
         RefusedError: an option is missing.

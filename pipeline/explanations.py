@@ -138,7 +138,7 @@ def _asked(
 
 
 def _columns(uid: str, key: Mapping[str, Any] | Sequence[Any], keys: KeyColumns) -> list[pa.Array]:
-    """The key in the types of its columns."""
+    """The key, converted to the types of its columns."""
     names = [name for name, _ in keys]
     try:
         if isinstance(key, Mapping):

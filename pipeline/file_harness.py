@@ -34,11 +34,12 @@ def file_harness(config: Config, uid: str, records: Sequence[Any]) -> OperatorHa
 
     Args:
         config: the loaded file.
-        uid: which of its pipelines.
-        records: what it will be fed; gives the types of columns that the file does not.
+        uid: the pipeline in the file.
+        records: the records to be fed; their types are used for columns that the file does not
+            define.
 
     Raises:
-        RefusedError: the pipeline computes with Spark, or columns and fields do not fit.
+        RefusedError: the pipeline needs Spark, or columns and fields do not fit.
     """
     pipeline = config.pipelines[uid]
     if uid in config.queries:
@@ -184,7 +185,7 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
     """The columns of rows, and their types.
 
     Raises:
-        RefusedError: they have none in common.
+        RefusedError: the rows have no columns in common.
     """
     try:
         return pa.Table.from_pylist([dict(row) for row in rows]).schema

@@ -1,4 +1,4 @@
-"""Harnesses of user functions, which can be called in one form only."""
+"""Harnesses of user functions that can restrict calls to one form."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ class HarnessOfForms(OperatorHarness[Events]):
         return ("keyed", "batched") if form == "both" else (form,)
 
     def use_form(self, form: str) -> None:
-        """From now on call the function in one of its forms only."""
+        """Call the function only in this form from now on."""
         bind = self._bind
         assert bind is not None
 

@@ -1,4 +1,4 @@
-"""The key hash as Spark computes it; `backends/runs/key_hashes.py` gives the same in Python."""
+"""The key hash as Spark computes it; `backends/runs/key_hashes.py` computes the same in Python."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,9 @@ from idlestate.config.sql.quoting import quoted
 
 
 def key_hash(names: Sequence[str], *, is_chain: bool = False) -> Column:
-    """The 64-bit hash of key columns; as a chain, what `hash_after` continues with one more."""
+    """The 64-bit hash of key columns, computed as a chain that `hash_after` extends by one
+    column.
+    """
     columns = [F.col(quoted(name)) for name in names]
     if len(columns) == 1 or is_chain:
         return F.xxhash64(*columns)

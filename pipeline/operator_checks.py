@@ -115,7 +115,7 @@ def checked_operator(
     """The spec of an operator on an input with this schema, and how its rows are marked.
 
     Arguments as for `retain`; `place` contains the fields of the spec about the place of state, and
-    `is_bounded` says that state ends without a policy too.
+    `is_bounded` says that state is bounded even without a policy.
 
     Raises:
         RefusedError: schema or arguments do not fit; the text says how to fix it.
@@ -195,9 +195,8 @@ def _fire_after_ms(
     given: Arguments, window: Windows | None, delay_ms: int, fire_after: Duration | None
 ) -> int | None:
     """How far past its end the newest record is when a window is first shown; None: at once.
-
-    `FOREVER_MS` if windows are final by then: only their final results are shown, also where the
-    watermark is further behind the newest record than `delay`, as behind another operator.
+    `FOREVER_MS` if windows are final by then, so only final results are shown. This also holds
+    behind another operator, where the watermark lags the newest record by more than `delay`.
     """
     if fire_after is None:
         return None
@@ -308,10 +307,10 @@ def check_columns(
     *,
     is_event_time: bool = True,
 ) -> None:
-    """Refuse columns that say something of rows and are not there, or of another type.
+    """Refuse columns with properties of rows that are missing or have the wrong type.
 
     Raises:
-        RefusedError: with what to pass.
+        RefusedError: a column is refused; the text says what to pass.
     """
     for what, name in (
         ("event_time", event_time),

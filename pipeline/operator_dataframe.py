@@ -1,5 +1,5 @@
-"""What `retain` and `deduplicate` share: arguments are checked, rows are marked, packed and sent to
-the shards. Only the kind of operator differs.
+"""The common part of `retain` and `deduplicate`: checks arguments, marks and packs rows, and sends
+them to the shards. Only the kind of operator differs.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,14 +42,14 @@ def operator_dataframe(
     bind: Callable[[OperatorSpec], OperatorSpec] | None = None,
     **arguments: Unpack[OperatorArguments],
 ) -> DataFrame:
-    """The changelog of an operator of some kind; arguments as in `retain` and `checked_operator`.
+    """The changelog of an operator of any kind; arguments as in `retain` and `checked_operator`.
 
     Args:
-        bind: gives the operator its step, such as a function; None for kinds of lives.
+        bind: sets the operator's step, such as a function; None for a `LifeKind`.
 
     Raises:
-        RefusedError: the input, session or arguments do not fit; the text says what to write.
-        ConfigError: the policy file is wrong.
+        RefusedError: the input, session or arguments do not fit; the text says how to fix it.
+        ConfigError: the policy file is invalid.
     """
     check_dataframes(events=events)
     spark = events.sparkSession
@@ -75,9 +75,9 @@ def changelog(
     """The changelog of an operator.
 
     Args:
-        frames: its inputs, all streams or none.
-        operators: for each of them, the operator as its rows are packed, and how they are marked;
-            the first one stands for all.
+        frames: its inputs, either all streams or all batch DataFrames.
+        operators: for each input, the operator that packs its rows, and how they are marked; the
+            first one represents all.
 
     Raises:
         RefusedError: the session does not fit.

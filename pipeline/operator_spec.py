@@ -62,15 +62,15 @@ class OperatorSpec:
     renamed: Mapping[str, str] = field(default_factory=dict)
     """New to old names of aggregates; the checkpoint has their state under the old name."""
     operator_step: OperatorStep = LIFE_STEP
-    """What its shards make of records; of `process`, the function."""
+    """The step of its shards; for `process`, the function."""
     right_policy: Policy | None = None
-    """Of a join the policy of right rows."""
+    """For a join, the policy of right rows."""
     all_read: bool = False
-    """Whether all rows of this input are reads, as those of a join's probes."""
+    """Whether all rows of this input are reads, such as the probes of an as-of join."""
     input_name: str = ""
-    """Which of two inputs this is."""
+    """The name of this input, if there are two."""
     terms: Mapping[str, InputTerms] = field(default_factory=dict)
-    """Of two inputs, by name, how far they may hold the watermark back."""
+    """For two inputs, how long each may hold the watermark back, by name."""
     drops_null_keys: bool = False
     """Whether rows of this input with a null in the key match nothing and change nothing."""
     is_second: bool = False
@@ -80,7 +80,7 @@ class OperatorSpec:
 
     @property
     def may_be_idle(self) -> bool:
-        """Whether it has two inputs of which one may stop to hold the watermark back."""
+        """Whether it has two inputs, and one may stop holding the watermark back."""
         return any(each.idle_after_ms is not None for each in self.terms.values())
 
     @property

@@ -29,7 +29,7 @@ def output_schema(given: Arguments, output: object) -> pa.Schema:
     """The columns of `output`, a text such as `id string, at timestamp`.
 
     Raises:
-        RefusedError: the text is not valid; the error says what may be written.
+        RefusedError: the text is not valid; the error says what is accepted.
     """
     if not isinstance(output, str) or not output.strip():
         raise given.refused(
@@ -45,7 +45,7 @@ def output_schema(given: Arguments, output: object) -> pa.Schema:
                 f"{', '.join(_TYPES)}, decimal(p, s)"
             )
         fields.append((match[1] or match[2], kind))
-    names = [name.lower() for name, _ in fields]  # in case alone names do not differ in Spark SQL
+    names = [name.lower() for name, _ in fields]  # Spark SQL ignores case
     twice = next((name for name, _ in fields if names.count(name.lower()) > 1), None)
     if twice is not None:
         raise given.refused(f"output has column {twice} twice; use another name")

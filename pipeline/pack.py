@@ -33,8 +33,9 @@ Ints = npt.NDArray[np.int64]
 
 _MOMENT = pa.timestamp("us", "UTC")
 HIGHEST = "highest"
-"""The highest event time among a task's rows that count, in its first cell: the watermark's. Of two
-inputs that may be idle, it is the watermark itself."""
+"""The column for the watermark: the highest event time of a task's accepted rows, in its first
+cell. With two inputs that may be idle, it is the watermark itself.
+"""
 
 CELL_SCHEMA = pa.schema(
     [
@@ -93,7 +94,7 @@ def pack(
         [
             pa.array(batch.shards, pa.int32()),
             packets,
-            # One shard keeps the counts of the whole task; which one does not matter to a sum.
+            # One shard stores the counts of the entire task; for a sum, it does not matter which.
             pa.array([to_text(counts), *blank], pa.string()),
             pa.array([as_json, *blank], pa.string()),
             pa.array([None if reached_ms is None else reached_ms * 1000, *blank], _MOMENT),
@@ -146,13 +147,13 @@ def visits(
 
 PACKER_NAME = "idlestate_pack_"
 _WORTH_ADDING_UP = 1 / 16
-"""If fewer rows than this share can be added to others, all rows are sent as they are."""
+"""If combining would save less than this share of the rows, all rows are sent unchanged."""
 
 
 def _steps(rows: pa.Table, hashes: Ints, times_ms: Ints, spec: OperatorSpec) -> Steps:
     table = spec.table
     columns = {name: _column(rows, name).cast(kind) for name, kind in spec.inputs}
-    # Those of the other input of a join.
+    # The columns of a join's other input.
     columns |= {name: pa.nulls(len(rows), kind) for name, kind in table.inputs.items()
                 if name not in columns}  # fmt: skip
     if spec.terms and INPUT_NUMBER in table.kind.carried_as_given:
@@ -185,7 +186,7 @@ def _steps(rows: pa.Table, hashes: Ints, times_ms: Ints, spec: OperatorSpec) -> 
 
 
 def _has_key(rows: pa.Table, spec: OperatorSpec) -> npt.NDArray[np.bool_]:
-    """Which rows have no null in the key."""
+    """Which rows have no null in their key."""
     has_key = np.ones(len(rows), dtype=bool)
     for name, _ in spec.table.given_keys:
         has_key &= _column(rows, name).is_valid().to_numpy(zero_copy_only=False)

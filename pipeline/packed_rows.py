@@ -1,4 +1,4 @@
-"""The two ends that every way through the pipeline shares: packing rows, unpacking change rows."""
+"""The common ends of every data path: packing rows and unpacking change rows."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -19,12 +19,13 @@ def packed(inputs: Sequence[tuple[DataFrame, OperatorSpec]]) -> DataFrame:
     every = [_cells(marked, spec) for marked, spec in inputs]
     spec = inputs[0][1]
     if spec.may_be_idle:
-        # Spark's own way to join watermarks would wait for an idle input.
+        # Spark's own combination of watermarks would wait for an idle input.
         united = reduce(DataFrame.union, every).withWatermark(HIGHEST, "0 milliseconds")
         return united.drop(HIGHEST)
     if spec.is_event_time and not spec.is_second:
-        # One millisecond more: a row is late iff its time <= the watermark; the highest is not.
-        # Set on cells, not on rows: Spark's operator for it stands between two copies of a row.
+        # One millisecond more: a row is late iff its time <= the watermark, and the row with the
+        # highest time is not late. Set on cells, not on rows, because Spark copies each row before
+        # and after its operator for it.
         every = [
             cells.withWatermark(HIGHEST, f"{each.delay_ms + 1} milliseconds")
             for cells, (_, each) in zip(every, inputs, strict=True)
@@ -50,8 +51,8 @@ def visited(times: DataFrame, spec: OperatorSpec) -> DataFrame:
 
 
 def unpacked(changed: DataFrame, spec: OperatorSpec) -> DataFrame:
-    """What the stateful step gave as the changelog; its reports go into Spark's progress."""
-    # Reports are observed before the change rows are unpacked: a few rows instead of every one.
+    """The output of the stateful step as the changelog; its reports go into Spark's progress."""
+    # Reports are observed before change rows are unpacked: a few rows instead of all.
     reports = F.collect_list(
         F.when(F.col("shard").isNotNull(), F.struct(*(F.col(name) for name in REPORT_FIELDS)))
     )

@@ -56,7 +56,7 @@ _NOT_TAKEN = {
     "over": (*_OF_GROUPS, "rejects", "in_order", *_OF_TWO_INPUTS),
 }
 _PLACE_OF_SPARK = re.compile(r"; line \d+ pos \d+;?$")
-"""Where in the expression, which Spark takes for a text of its own."""
+"""A position in the expression, which Spark parses as a separate text."""
 _DEFAULTS = {"rejects": False, "backend": "spark"}
 _TIMES = ("event_time", "version_event_time", "right_event_time")
 
@@ -75,11 +75,11 @@ def planned_query(
     Args:
         plan: the query.
         table: the rows of the table that the query names.
-        uid, policy, config: as for `retain`; a hint of the query wins over the policy.
-        arguments: those of the operator that the query does not say.
+        uid, policy, config: as for `retain`; a hint in the query takes precedence over the policy.
+        arguments: arguments of the operator that the query does not define.
 
     Raises:
-        RefusedError: the query does not fit its input, or as `retain`.
+        RefusedError: the query does not fit its input, or `retain` raises it.
         ConfigError: as `retain`.
     """
     given = _arguments(plan, uid, arguments)
@@ -107,10 +107,10 @@ def planned_query(
 
 @contextmanager
 def reads_of_spark(uid: str, place: QueryPlace) -> Iterator[None]:
-    """Tell errors of Spark about names and expressions as errors of the query.
+    """Raise Spark's errors about names and expressions as errors of the query.
 
     Raises:
-        RefusedError: Spark refused what runs here.
+        RefusedError: Spark refused the code in this context.
     """
     try:
         yield
@@ -121,10 +121,10 @@ def reads_of_spark(uid: str, place: QueryPlace) -> Iterator[None]:
 
 @contextmanager
 def refused_in_place(plan: QueryPlan, uid: str) -> Iterator[None]:
-    """Tell what an operator refuses of a query with the place in its text.
+    """Add the position in the query's text to an operator's refusal.
 
     Raises:
-        RefusedError: with the place, unless it is about nothing that is in the query.
+        RefusedError: the refusal, with the position if the query contains its cause.
     """
     try:
         yield
@@ -137,7 +137,7 @@ def refused_in_place(plan: QueryPlan, uid: str) -> Iterator[None]:
 
 
 def _with_time(rows: QueryRows, given: Mapping[str, Any], uid: str) -> tuple[QueryRows, str]:
-    """The right rows of a join with their event time under a name that left rows do not have."""
+    """The right rows of a join, with their event time under a name that left rows do not have."""
     time = given.get("right_event_time", given.get("event_time"))
     if time is None:
         raise RefusedError(
@@ -151,7 +151,7 @@ def _with_time(rows: QueryRows, given: Mapping[str, Any], uid: str) -> tuple[Que
 
 
 def _arguments(plan: QueryPlan, uid: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All arguments of the operator: what the query says, and what the caller does."""
+    """All arguments of the operator, from the query and from the caller."""
     said = {name: value for name, value in given.items() if value is not None}
     found: dict[str, Any] = {**said, **plan.arguments}
     for name in _TIMES:
@@ -175,7 +175,7 @@ def _read(
 ) -> DataFrame:
     malformed = given.get("malformed")
     if str(malformed).lower() not in map(str.lower, events.columns):
-        malformed = None  # of two inputs, one may not have it
+        malformed = None  # one of two inputs may lack it
     needed = [time, given.get("read_when"), malformed]
     for step in plan.rows.steps:
         place = step.place if isinstance(step, Where) else None
@@ -218,7 +218,7 @@ def _after(
 def _select(
     rows: DataFrame, columns: Sequence[str | Column], places: Sequence[QueryPlace], uid: str
 ) -> DataFrame:
-    """The columns, names or expressions. The error about one that Spark refuses has its place."""
+    """Select columns by names or expressions. If Spark refuses one, the error has its position."""
     try:
         return rows.select(*columns)
     except AnalysisException:
@@ -250,7 +250,7 @@ def _check_names(
 def _policy(
     plan: QueryPlan, policy: str | Policy | None, config: str | Path | None, uid: str
 ) -> str | Policy | None:
-    """The policy in force: what a hint says, else what the caller does."""
+    """The policy in force: the one in a hint, otherwise the caller's."""
     chosen = _hinted(plan.retention, policy, config, uid)
     is_ordered = plan.operator == "deduplicate" and "event_time" in plan.arguments
     if is_ordered and choose_policy(chosen, config, uid).time is TimeDomain.PROCESSING:
@@ -302,7 +302,7 @@ def _selected(plan: QueryPlan, changes: DataFrame, uid: str) -> DataFrame:
     with reads_of_spark(uid, plan.rows.place):
         chosen = [*map(F.expr, chain.from_iterable(texts))]
         selected = _select(changes, chosen, every, uid)
-        if len(selected.columns) != len(every):  # of json_tuple there are several
+        if len(selected.columns) != len(every):  # json_tuple yields several
             every = [plan.rows.place] * len(selected.columns)
         _check_selected(selected.columns, every, uid)
         return changes.select(*chosen, *added)
@@ -321,5 +321,5 @@ def _check_selected(names: Sequence[str], places: Sequence[QueryPlace], uid: str
 
 
 def _folded_once(names: Iterable[str]) -> Iterable[str]:
-    """Names without those that differ from an earlier one in case alone."""
+    """Names without those that differ from an earlier one only in case."""
     return {name.lower(): name for name in reversed([*names])}.values()

@@ -1,4 +1,4 @@
-"""`idlestate.plan`: what a changed policy would remove of the state of a query or a sidecar."""
+"""`idlestate.plan`: what a changed policy would remove from the state of a query or a sidecar."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -165,7 +165,7 @@ def refuse_shrink(
         right: for a join, the new policy of right rows.
 
     Raises:
-        RefusedError: with the figures; or these cannot be computed.
+        RefusedError: the policy is refused, with the figures; or these cannot be computed.
     """
     if policy.max_shrink == 1 or PolicyJournal(checkpoint, uid).has_newest(policy, right):
         return
@@ -180,7 +180,7 @@ def right_policy_of(
     """The policy of right rows of a join, by default that of left rows; None for other operators.
 
     Raises:
-        RefusedError: the operator is no join, and has one input.
+        RefusedError: the operator is not a join, and has only one input.
     """
     if definition.is_of_sides:
         return right or policy
@@ -220,7 +220,7 @@ def refuse_counted_reads(uid: str, policy: Policy) -> None:
     """Refuse a policy of a join under which reads extend lives.
 
     Raises:
-        RefusedError: it is one.
+        RefusedError: it is such a policy.
     """
     if UpdateType.ON_READ_AND_WRITE in (policy.update, policy.ttl_update):
         raise RefusedError(
@@ -230,7 +230,7 @@ def refuse_counted_reads(uid: str, policy: Policy) -> None:
 
 
 def _meant(chosen: Config | Policy, uids: Sequence[str]) -> list[str]:
-    """Those of these operators that have a policy.
+    """The given operators that have a policy.
 
     Raises:
         RefusedError: there is none.

@@ -1,4 +1,4 @@
-"""What `process` was told: the function, its columns and its output."""
+"""The arguments of `process`: the function, its columns and its output."""
 
 import copy
 from collections.abc import Container, Sequence
@@ -31,8 +31,8 @@ def function_state(
     Args:
         columns: the input.
         function, output: as in `process`.
-        used: the columns that the function sees; None: all of simple types.
-        rejects: whether reject rows come out too.
+        used: the columns that the function receives; None: all of simple types.
+        rejects: whether reject rows are emitted too.
 
     Raises:
         RefusedError: an argument is not valid.
@@ -55,10 +55,10 @@ def co_function_state(
     """The kind of a `co_process` operator.
 
     Args:
-        columns: those of both inputs, and `INPUT_NUMBER`.
+        columns: the columns of both inputs, and `INPUT_NUMBER`.
         function, output: as in `co_process`.
-        inputs: the columns that the function sees of each input.
-        rejects: whether reject rows come out too.
+        inputs: the columns that the function receives from each input.
+        rejects: whether reject rows are emitted too.
 
     Raises:
         RefusedError: an argument is not valid.
@@ -72,14 +72,14 @@ def given_columns(
     """The columns of an input that a function receives.
 
     Args:
-        given: how the operator was called.
-        what: the argument that says which.
-        used: what it says; None: all of simple types.
-        every: the columns of the input.
+        given: the arguments of the operator.
+        what: the name of the argument that selects them.
+        used: the value of that argument; None: all of simple types.
+        every: all columns of the input.
         types: the columns of simple types.
 
     Raises:
-        RefusedError: one is not there, or of another type.
+        RefusedError: a column is missing, or its type is not supported.
     """
     if used is None:
         return tuple(name for name in every if name in types)
@@ -131,7 +131,9 @@ def _state(
 
 
 def order_of(function: object, policy: Policy, in_order: bool | None) -> bool:
-    """Whether rows wait for the watermark: as requested, else if the output depends on it most."""
+    """Whether rows wait for the watermark: as requested, otherwise if the output depends strongly
+    on order.
+    """
     if in_order is not None:
         return in_order
     has_timers = isinstance(function, KeyedProcessFunction) and (
@@ -146,7 +148,7 @@ ON_ERROR = ("stop", "reject")
 def with_function(
     spec: OperatorSpec, function: KeyedProcessFunction, on_error: str
 ) -> OperatorSpec:
-    """The spec of a `process` operator with the function that its tasks call: a copy.
+    """The spec of a `process` operator with a copy of the function for its tasks.
 
     Raises:
         RefusedError: `on_error` is not valid.

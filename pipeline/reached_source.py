@@ -1,10 +1,10 @@
 """A Spark source that gives an operator with rows in order batches without data.
 
-Spark's own stateful operators get a batch without data when the watermark has advanced, in which
-lives end and rows that wait take their turn. A sidecar's operator is none of these. This source has
-a row for each event time that the query has reached and at which such an operator has something to
-do: the row becomes an empty packet for every shard (`idlestate.pipeline.pack.visits`). Its offsets
-are these times, so that a batch that runs again visits the shards again.
+When the watermark has advanced, Spark runs a batch without data for its own stateful operators, in
+which lives end and waiting rows are released. A sidecar's operator is not one of these. This source
+has a row for each reached event time at which such an operator has something to do: the row becomes
+an empty packet for every shard (`idlestate.pipeline.pack.visits`). Its offsets are these times, so
+a repeated batch visits the shards again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ class ReachedSource(DataSource):
 
 @dataclass
 class Reached(InputPartition):
-    """The times of a batch: none, or the newest."""
+    """The times of a batch: none, or only the newest."""
 
     times_ms: list[int]
 
@@ -61,7 +61,7 @@ class ReachedReader(EndingReader):
         self._connection: Connection | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's names from here on
-        """Before the first batch nothing was reached."""
+        """The offset before the first batch, when no time was reached."""
         return {REACHED: 0}
 
     def latestOffset(  # noqa: N802
@@ -69,9 +69,9 @@ class ReachedReader(EndingReader):
         start: dict[str, int] | None = None,
         limit: object = None,  # noqa: ARG002 - there is at most one
     ) -> dict[str, int]:
-        """The time that was reached, if the operator has something to do at it.
+        """The reached time, if the operator has something to do at it.
 
-        Also for a trigger that ends: only a batch with data changes it.
+        It is also valid for a trigger that ends, because only a batch with data changes it.
         """
         with told():
             link = link_of_options(self._options)
@@ -81,10 +81,10 @@ class ReachedReader(EndingReader):
         return {REACHED: max(owed_ms or 0, start[REACHED] if start else 0)}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Nothing to note."""
+        """Do nothing."""
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """One, of the time if there is a new one."""
+        """One partition, with the time if there is a new one."""
         return [Reached([end[REACHED]] if end != start else [])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

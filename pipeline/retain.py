@@ -135,7 +135,7 @@ def retain(
 
 
 def aggregation_of(columns: Columns, aggregates: object, renamed: Mapping[str, str]) -> Aggregation:
-    """The kind of operator that these aggregates make on an input with these columns.
+    """The kind of operator for these aggregates on an input with these columns.
 
     Raises:
         RefusedError: there are none, or one cannot be used.

@@ -47,7 +47,7 @@ HARNESS = "harness"
 Rows: TypeAlias = Sequence[Mapping[str, Any]] | pa.Table
 """Rows of one input, as dicts or as an Arrow table."""
 Events = TypeVar("Events")
-"""What a batch is given as: rows of one input, or of two."""
+"""The rows of a batch: of one input, or of two."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,8 @@ class OperatorHarness(Generic[Events]):
         bind: Callable[[OperatorSpec], OperatorSpec] | None = None,
         **arguments: Any,
     ) -> None:
-        """An operator that saw nothing.
-
-        `bind` gives it a step that keeps nothing of earlier batches; other arguments as of
-        `checked_operator`.
+        """A new operator. `bind` sets a step that keeps nothing from earlier batches; other
+        arguments as in `checked_operator`.
         """
         columns = arrow_schema(schema)
         spec, marking = checked_operator(
@@ -187,7 +185,7 @@ class OperatorHarness(Generic[Events]):
         return [row for part in changes for row in part.to_pylist()]
 
     def _reached_ms(self, counts: RowsByInput, before: ShardRecord) -> int:  # noqa: ARG002
-        """The watermark that a batch with these rows allows after what was before."""
+        """The watermark after a batch with these rows."""
         return total(counts).highest_ms - self._spec.delay_ms - 1
 
     def finish(self) -> list[dict[str, Any]]:
@@ -204,10 +202,10 @@ class OperatorHarness(Generic[Events]):
         return rows
 
     def anew(self) -> Self:
-        """The same operator that saw nothing.
+        """The same operator without any batches.
 
         Raises:
-            RefusedError: this one has seen batches, so that its clock may have moved.
+            RefusedError: this one has processed batches, so its clock may have moved.
         """
         if self._batch_id:
             raise RefusedError("this harness has seen batches; pass a new one")
@@ -229,7 +227,7 @@ class OperatorHarness(Generic[Events]):
 
     @property
     def is_of_sessions(self) -> bool:
-        """Whether lives are session windows, whose early results name an end that may move."""
+        """Whether lives are session windows, whose early results contain an end that may move."""
         window = self._spec.table.window
         return window is not None and window.is_session
 
@@ -336,7 +334,7 @@ class _RunsInMemory:
         return self._runs[ref.name]
 
     def keep(self, table: str, runs: Mapping[RunRef, Run]) -> None:
-        """Drop the others."""
+        """Drop all other runs."""
         of_table = {name for name in self._runs if name.endswith(f"-{table}")}
         for name in of_table - {ref.name for ref in runs}:
             del self._runs[name]

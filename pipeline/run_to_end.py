@@ -5,9 +5,9 @@ loses that batch: a restart finds nothing to read and runs no batch. In this cas
 last data batch is removed, so that the batch runs again from its log, and the final sweep follows.
 With state in a sidecar, one more start reads the last expire rows.
 
-Rows of operators with `in_order` still wait when the watermark stays behind the newest row. For
-them one more batch without data is planned, in which the watermark is the highest event time. Its
-plan is an entry of Spark's own log, so that every restart runs it and decides alike.
+Operators with `in_order` still have waiting rows then, because the watermark lags the newest row.
+For them, one more batch without data is planned, with the highest event time as its watermark. Its
+plan is an entry of Spark's own log, so every restart runs it with the same result.
 """
 
 import logging
@@ -88,7 +88,7 @@ def runs_to_end(start: Callable[[], StreamingQuery]) -> Iterator[StreamingQuery]
 
 
 def _end_ms(checkpoint: Folder, spec: OperatorSpec, spark: SparkSession) -> int | None:
-    """The time up to which rows of an operator wait; None where none does."""
+    """The time up to which rows of an operator wait; None if no row waits."""
     committed = newest_batch(checkpoint, "commits")
     if not spec.table.in_order or committed is None:
         return None
@@ -106,12 +106,13 @@ def _end_ms(checkpoint: Folder, spec: OperatorSpec, spark: SparkSession) -> int 
 
 
 def _owes_rows(checkpoint: Folder, spec: OperatorSpec, expired_rows: dict[str, int]) -> bool:
-    """Whether input has ended and rows of an operator are still to come, which a start brings.
+    """Whether the input has ended, and an operator still owes rows that another start would emit.
 
     Args:
-        checkpoint: the query's, which has ended.
+        checkpoint: the checkpoint of the query, which has ended.
         spec: the operator.
-        expired_rows: expired records in all of each operator whose input has ended in its sidecar.
+        expired_rows: the total number of expired records, for each operator whose input has ended
+            in its sidecar.
     """
     link = link_of(checkpoint, spec.uid, spec.sidecar, runs_query=True)
     if link is not None and spec.table.ends_by_batches:

@@ -1,9 +1,9 @@
 """An operator behind another one in the same query.
 
-Both run in each batch, and there is one watermark, that of the first input. When batch N sweeps,
-the first operator emits what ended after W(N - 1) and up to W(N). The second one takes these rows
-in the same batch and then sweeps at W(N), so for it a row is late iff its time is at or before
-W(N - 1).
+Both run in each batch, and there is only one watermark, that of the first input. When batch N
+sweeps, the first operator emits what ended after W(N - 1) and up to W(N). The second one processes
+these rows in the same batch and then sweeps at W(N), so for it a row is late iff its time is at or
+before W(N - 1).
 """
 
 import re
@@ -26,7 +26,7 @@ def is_second_step(events: DataFrame, spec: OperatorSpec) -> bool:
     """Whether the input of an operator is the output of another one.
 
     Raises:
-        RefusedError: it is, and Spark cannot run both in one query; or the input has a watermark.
+        RefusedError: it is, but Spark cannot run both in one query; or the input has a watermark.
     """
     plan = analyzed_plan(events) if events.isStreaming else ""
     found = operators_in(events.sparkSession, plan) if plan else []
@@ -34,7 +34,7 @@ def is_second_step(events: DataFrame, spec: OperatorSpec) -> bool:
         refuse_watermark(events, spec.uid)
         return False
     first = found[0]
-    above, _, _ = plan.partition("MapInArrow")  # where the first one ends
+    above, _, _ = plan.partition("MapInArrow")  # the end of the first operator
     wrong = ""
     if spec.backend != "spark" or any(each.backend != "spark" for each in found):
         wrong = "both need backend='spark': the expire rows of a sidecar come with a later batch"
@@ -60,7 +60,7 @@ def refuse_second_step(events: DataFrame, uid: str) -> None:
     """Refuse the output of an operator, and an input with a watermark.
 
     Raises:
-        RefusedError: it is one of these.
+        RefusedError: the input is one of these.
     """
     plan = analyzed_plan(events) if events.isStreaming else ""
     found = operators_in(events.sparkSession, plan) if plan else []

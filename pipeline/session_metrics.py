@@ -68,7 +68,9 @@ class SessionMetrics:
     """
 
     def __init__(self, exporter: Exporter, budget_for: Callable[[str], Budget] = no_budget) -> None:
-        self._sidecars = PrivateSidecarMetrics(exporter, SystemClock())  # first: it knows better
+        self._sidecars = PrivateSidecarMetrics(
+            exporter, SystemClock()
+        )  # first: it takes precedence
         self._histories: dict[str, HistoryFile] = {}
         self.driver = DriverMetrics(exporter, budget_for, self._histories.get)
         self._spark_metrics = SparkMetrics(exporter)
@@ -76,7 +78,9 @@ class SessionMetrics:
         self._operators: dict[str, tuple[str, NewestShardReports]] = {}
         self._followers: dict[str, Callable[[ObservedBatch], None]] = {}
         self._starting: dict[str, int] = {}
-        """Runs of queries whose operators are still unknown, and how often to look again."""
+        """Runs of queries whose operators are still unknown, and the number of remaining attempts
+        to find them.
+        """
         self._ended: set[str] = set()
         self._has_ended = threading.Condition()
         self._spark: SparkSession | None = None
@@ -84,8 +88,8 @@ class SessionMetrics:
         self._thread = threading.Thread(target=self._run, name="idlestate-progress", daemon=True)
 
     def at(self, now_ms: int) -> list[OperatorStatistics]:
-        """The figures of all operators for a page: `driver.at`, and what the driver's sidecars know
-        of the next life to end.
+        """The figures of all operators for a page: `driver.at`, and the next end of a life from the
+        driver's sidecars.
         """
         every = self.driver.at(now_ms)
         if all(each.next_end_ms is not None for each in every):
@@ -119,7 +123,7 @@ class SessionMetrics:
         Args:
             uid: the operator.
             policy: the policy in force before the first batch.
-            checkpoint: the query's.
+            checkpoint: the query's checkpoint.
         """
         place, reports = self._operators.get(uid, ("", None))
         if reports is None or place != _place(checkpoint):

@@ -27,7 +27,8 @@ from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S, PATIENCE_S
 def attach(
     spec: OperatorSpec, checkpoint: Folder, query_id: str, run_id: str, *, is_local: bool
 ) -> SidecarLink:
-    """Create the operator in a sidecar, or find it, with this run of the query as its owner.
+    """Create the operator in a sidecar or find the existing one, with this run of the query as its
+    owner.
 
     Args:
         spec: the operator.
@@ -90,8 +91,8 @@ def link_of(
         checkpoint: the query's checkpoint.
         uid: the operator.
         address: the current address of its sidecar, with secrets; None: the previous one.
-        runs_query: whether this process runs the query, or is about to: then a private sidecar is
-            its own. Otherwise it may be that of the process that does.
+        runs_query: whether this process runs the query, or is about to. If so, a private sidecar
+            belongs to this process; otherwise it may belong to the process that runs the query.
     """
     facts = _noted(checkpoint, uid)
     if not facts:
@@ -147,7 +148,7 @@ def finish_input(checkpoint: Folder, link: SidecarLink, *, sweep: bool) -> int:
     records.
 
     Args:
-        checkpoint: the query's; all its batches are committed.
+        checkpoint: the query's checkpoint, whose batches are all committed.
         link: the operator.
         sweep: whether to close lives that are due at the reached watermark.
 
@@ -163,8 +164,8 @@ def finish_input(checkpoint: Folder, link: SidecarLink, *, sweep: bool) -> int:
 
 
 def owes_batch(checkpoint: Folder, link: SidecarLink) -> bool:
-    """Whether the next start begins with a batch without data, in which rows in order take their
-    turn; arguments and errors as in `finish_input`.
+    """Whether the next start begins with a batch without data that releases waiting rows; arguments
+    and errors as in `finish_input`.
     """
     with _asking(link) as connection:
         return _settled(connection, checkpoint, link)["owed_ms"] is not None

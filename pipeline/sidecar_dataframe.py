@@ -1,9 +1,9 @@
 """The changelog of an operator whose state is in a sidecar.
 
-Updates are returned in the batch that made them. Expired records are read by their numbers, through
-a separate source that is united with the updates: each exactly once, in a batch after the one that
-closed the life. With rows in order, lives end in batches only, also in those without data that
-another source brings, and every row is returned in its batch.
+Updates are returned in the batch that created them. Expired records are read by number through a
+separate source, whose rows are united with the updates: each record exactly once, in a batch after
+the one that closed the life. With rows in order, lives end only in batches, including batches
+without data that another source triggers, and every row is returned in its batch.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def sidecar_dataframe(
     cells = packed(inputs)
     if spec.table.ends_by_batches and spec.is_event_time:
         cells = cells.union(visited(reached_times(spark, link_file), spec))
-    # With an explicit number, so that later settings of the session do not matter.
+    # The number is explicit, so that later session settings have no effect.
     moved = cells.repartition(spec.partitions, "shard")
     changes = unpacked(moved.mapInArrow(exchanger(spec), OUTPUT_SCHEMA), spec)
     if spec.table.ends_by_batches:

@@ -1,9 +1,9 @@
 """The stateful step of a sidecar's operator: a task sends its shards' packets and receives change
 rows.
 
-A task is one partition of an explicit repartition by shard. It knows the same facts about its batch
-as the stateful step in Spark's own store. Calls wait for an unavailable sidecar; if the sidecar has
-lost the exchange in the meantime, the task starts it again.
+A task is one partition of an explicit repartition by shard. It has the same information about its
+batch as the stateful step in Spark's own store. Calls wait for an unavailable sidecar; if the
+sidecar has lost the exchange in the meantime, the task starts it again.
 """
 
 from collections import defaultdict
@@ -61,7 +61,7 @@ def exchanger(
 
 
 def partition_of(shards: Sequence[int], shard: int, partitions: int) -> tuple[int, int, list[int]]:
-    """The rank of a shard's partition among those that have shards, the number of these, and the
+    """The rank of a shard's partition among partitions with shards, the number of these, and the
     positions of the partition's shards.
     """
     places = [spark_partition(number, partitions) for number in shards]
@@ -123,7 +123,7 @@ class _Exchange:
             yield _rows(rejected=rejected)
 
     def _step_there(self, handle: str) -> Stepped:
-        """A step that the sidecar makes."""
+        """A step that the sidecar executes."""
         counts, ranges = self._send(handle)
         finish = {"handle": handle, "counts": counts, "ranges": ranges}
         answer = self._routes.main.call("finish", finish)
@@ -137,7 +137,7 @@ class _Exchange:
         return cells, [], answer.header["figures"]
 
     def _step_here(self, opened: Mapping[str, Any]) -> Stepped:
-        """A step that this task makes: only the task has the operator's own step."""
+        """A step that this task executes, because only the task has the operator's own step."""
         batch, packets = self._batch, defaultdict[int, list[bytes]](list)
         for cell in self._cells:
             packets[batch.shards.index(cell["shard"])].append(cell["packet"])

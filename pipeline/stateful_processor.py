@@ -29,8 +29,8 @@ class ShardProcessor(StatefulProcessor):
     def __init__(
         self, uid: str, operator_step: "OperatorStep", classes: "Classes | None" = None
     ) -> None:
-        """Take the operator's uid, which leads executors to the spec, its step, such as a function
-        of the user's, and the classes of the user's accumulators.
+        """Take the operator's uid, by which executors find the spec, its step, such as a user
+        function, and the classes of users' accumulators.
         """
         self._uid = uid
         self._operator_step = operator_step
@@ -47,7 +47,7 @@ class ShardProcessor(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: Any,  # noqa: N803, ARG002 - Spark passes it by name
     ) -> Iterator[Row]:
-        """A batch with data: apply the packets and close what is due."""
+        """Process a batch with data: apply the packets and close what is due."""
         yield from self._step.take_in(int(key[0]), rows)
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
@@ -56,11 +56,11 @@ class ShardProcessor(StatefulProcessor):
         timerValues: Any,  # noqa: N803, ARG002
         expiredTimerInfo: Any,  # noqa: N803, ARG002
     ) -> Iterator[Row]:
-        """The watermark passed a deadline without new data: close what is due."""
+        """Close what is due, after the watermark passed a deadline without new data."""
         yield from self._step.sweep(int(key[0]))
 
     def close(self) -> None:
-        """Does nothing: nothing is open between calls."""
+        """Do nothing, because nothing is open between calls."""
 
     @cached_property
     def _step(self) -> "StepOnSparkState":

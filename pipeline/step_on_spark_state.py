@@ -1,7 +1,7 @@
-"""The stateful step: Spark's calls for one shard, turned into `shard_batch.advance`.
+"""The stateful step: converts Spark's calls for one shard to `shard_batch.advance`.
 
-One `ValueState` per shard holds its `ShardRecord`. In event time one timer per shard stands at its
-next deadline: it makes Spark call the shard in the batch without data that follows the last one.
+One `ValueState` per shard holds its `ShardRecord`. In event time, each shard has one timer at its
+next deadline, so Spark calls the shard in the batch without data that follows the last one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,7 +40,7 @@ OUTPUT_SCHEMA = StructType(
         StructField("rejected", StringType()),
     ]
 )
-"""A shard's report stands in its first row of a batch; the others carry cells alone."""
+"""A shard's first row of a batch contains its report; the others contain only cells."""
 
 
 class StepOnSparkState:
@@ -54,8 +54,8 @@ class StepOnSparkState:
         operator_step: OperatorStep,
         classes: Classes,
     ) -> None:
-        """The operator, Spark's timers, the state in which a shard's record is kept, its step,
-        and the classes of the user's accumulators.
+        """Take the operator, Spark's timers, the state that holds a shard's record, the step, and
+        the classes of users' accumulators.
         """
         settle()
         self._uid = uid
@@ -69,7 +69,7 @@ class StepOnSparkState:
         return open_task_batch(self._uid, self._classes)
 
     def take_in(self, shard: int, cells: Iterable[Row]) -> Iterator[Row]:
-        """A batch with data: take the packets in and close what is due."""
+        """Process a batch with data: apply the packets and close what is due."""
         packets, counts, rejected = [], [], []
         for cell in cells:
             packets.append(cell.packet)
@@ -80,7 +80,7 @@ class StepOnSparkState:
         yield from self._run(shard, packets, of_texts(counts), rejected)
 
     def sweep(self, shard: int) -> Iterator[Row]:
-        """Its timer fired and no data came: close what is due."""
+        """Process a timer of a shard without new data: close what is due."""
         yield from self._run(shard, [], {}, [], fired=True)
 
     def _run(
@@ -133,8 +133,8 @@ class StepOnSparkState:
         return replace(record, file_bytes=len(value)), advanced
 
     def _set_timer(self, record: ShardRecord, *, fired: bool) -> ShardRecord:
-        """Have the timer stand at the next deadline, or before it; a timer too early finds none
-        due and is set anew.
+        """Set the timer to the next deadline or earlier; a timer that fires early finds nothing due
+        and is set again.
         """
         timer, next_ms = None if fired else record.timer_ms, record.next_end_ms
         if timer is not None and (timer <= self._batch.times.watermark_ms or next_ms < timer):
@@ -150,5 +150,5 @@ _BLANK = dict.fromkeys(OUTPUT_SCHEMA.names)
 
 
 def _row(**found: Any) -> Row:
-    """A row of `OUTPUT_SCHEMA`, null where nothing is said."""
+    """A row of `OUTPUT_SCHEMA`, with null for missing values."""
     return Row(**(_BLANK | found))

@@ -40,7 +40,7 @@ class TaskBatch:
     run_id: str = ""
     """The run of the query to which the batch belongs."""
     inputs: Inputs = field(default_factory=dict)
-    """The operator's two inputs after the batch before, by name, if that was asked for."""
+    """The operator's two inputs after the previous batch, by name, if requested."""
 
 
 def open_task_batch(
@@ -50,9 +50,9 @@ def open_task_batch(
 
     Args:
         uid: the operator.
-        classes: of users' accumulators, as the driver has them.
+        classes: the classes of users' accumulators, from the driver.
         needs_inputs: whether to read `inputs`.
-        is_second: whether rows of an operator behind another one are judged (`second_step`).
+        is_second: whether the operator is behind another one (`second_step`).
 
     Raises:
         RefusedError: idlestate's listener is missing.
@@ -82,18 +82,19 @@ def open_task_batch(
         return batch
     if layout.backend != "spark":
         return replace(batch, inputs=_inputs_in_sidecar(uid))
-    # Packing tasks give the counts of their rows to the first shard.
+    # Packing tasks add the counts of their rows to the first shard.
     before = newest_copy(runs.below(str(layout.shards[0])), times.batch_id - 1)
     return replace(batch, inputs=before.inputs) if before is not None else batch
 
 
 def _inputs_in_sidecar(uid: str) -> Inputs:
-    """The same facts from a sidecar, which has them until it knows that this batch was committed.
+    """The inputs from a sidecar, which holds this version until it knows that this batch was
+    committed.
 
     Raises:
-        SidecarError: it does not answer, or takes no more batches.
+        SidecarError: it does not answer, or accepts no more batches.
     """
-    # Tasks of a query that keeps its own state load no network.
+    # Tasks of a query with its own state do not load network libraries.
     from idlestate.pipeline.sidecar_link import link_of_task  # noqa: PLC0415
 
     with closing(link_of_task(uid).connect()) as connection:

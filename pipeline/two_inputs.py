@@ -1,4 +1,6 @@
-"""What operators with two inputs share: each has its own delay and columns, and may be idle."""
+"""The common part of operators with two inputs: each has its own delay and columns, and may be
+idle.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +17,7 @@ from idlestate.retention.added_columns import INPUT
 from idlestate.retention.durations import Duration
 
 LEFT, RIGHT = "left", "right"
-"""The names of the inputs, where they are alike."""
+"""The names of the inputs of symmetric operators."""
 _WATERMARKS = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
@@ -25,10 +27,10 @@ class OneOfTwo:
 
     Attributes:
         name: its name, as in metrics and in `idle_after`.
-        columns: the columns that are packed of it, keys first.
-        delay: how late its rows may come.
+        columns: its packed columns, keys first.
+        delay: how late its rows may arrive.
         event_time: its event-time column; None in processing time.
-        malformed: its column that is not null in malformed rows, if it has one.
+        malformed: the column that is not null in malformed rows, if it has one.
         drops_null_keys: whether rows with a null in the key match nothing and change nothing.
         all_read: whether all its rows are reads.
     """
@@ -43,10 +45,10 @@ class OneOfTwo:
 
 
 def check_two_inputs(given: Arguments, uid: str, first: DataFrame, second: DataFrame) -> None:
-    """Refuse two DataFrames that no operator can take together.
+    """Refuse two DataFrames that no operator accepts together.
 
     Raises:
-        RefusedError: with how to fix it.
+        RefusedError: they are refused; the text says how to fix it.
     """
     if first.isStreaming != second.isStreaming:
         raise given.refused(
@@ -65,10 +67,10 @@ def check_two_inputs(given: Arguments, uid: str, first: DataFrame, second: DataF
 
 
 def check_types(columns: Columns, names: Sequence[str]) -> None:
-    """Refuse columns that cannot be kept.
+    """Refuse columns that cannot be stored.
 
     Raises:
-        RefusedError: with what to do about the column.
+        RefusedError: a column is refused; the text says what to do.
     """
     for name in names:
         if name not in columns.types:
@@ -82,8 +84,8 @@ def check_types(columns: Columns, names: Sequence[str]) -> None:
 def without_malformed(
     given: Arguments, malformed: ColumnArgument | None, *schemas: StructType
 ) -> list[tuple[StructType, str | None]]:
-    """The other columns of two inputs, and the name in each of the column `malformed`; None in one
-    that does not have it.
+    """The other columns of two inputs, and the name of the column `malformed` in each; None if an
+    input lacks it.
 
     Raises:
         RefusedError: neither has it.
@@ -112,15 +114,15 @@ def operators_of_inputs(
     inputs: Sequence[OneOfTwo],
     idle_after: Duration | Mapping[str, Duration] | None,
 ) -> list[tuple[OperatorSpec, Marking]]:
-    """The operator as the rows of each of its two inputs are marked and packed; the first one
-    stands for both.
+    """The operator for each of its two inputs, which marks and packs its rows; the first one
+    represents both.
 
     Args:
-        given: how the operator was called.
+        given: the arguments of the operator.
         spec, marking: the operator.
-        inputs: both.
-        idle_after: after how long without rows an input no longer holds the watermark back: one
-            duration for both, or some by the names of the inputs.
+        inputs: both inputs.
+        idle_after: how long an input without rows holds the watermark back: one duration for both,
+            or durations by input name.
 
     Raises:
         RefusedError: `idle_after` is not valid.
@@ -153,7 +155,7 @@ def operators_of_inputs(
             terms=terms,
             drops_null_keys=each.drops_null_keys,
             all_read=each.all_read,
-            # The listener finds the operator by the packer of its first input alone.
+            # The listener finds the operator only by the packer of its first input.
             token=spec.token if at == 0 else f"{spec.token}_{each.name}",
         )
         for at, each in enumerate(inputs)

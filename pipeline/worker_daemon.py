@@ -1,8 +1,8 @@
-"""The process that Spark forks its Python workers from, with the libraries of a batch loaded.
+"""The process from which Spark forks Python workers, with the libraries of a batch loaded.
 
 Spark's own daemon loads only pyspark, so each worker of the first batch imports numpy, Arrow and
-idlestate itself, all at the same time. Workers that are forked from this process have them loaded,
-and keep freed memory from one batch to the next, as it does.
+idlestate itself, all at the same time. Workers forked from this process have them loaded, and like
+it, keep freed memory between batches.
 """
 
 from pyspark import worker  # noqa: F401 - loaded for the workers, as are those below

@@ -75,8 +75,8 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
             "let it end by itself (available_now), then call this again"
         )
     put_paths_right(folder)
-    # No batch has gone by a definition that a start wrote down before it was killed: this one,
-    # which keeps the state as it is, shall not be taken for the first.
+    # If a start was killed after it wrote a definition, no batch has used that definition. This
+    # batch does not change state, so it must not count as the first one that does.
     layouts = {uid: layout.as_of(committed) for uid, layout in layouts.items()}
     for uid, layout in layouts.items():
         write_layout(folder, uid, layout)

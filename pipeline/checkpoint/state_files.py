@@ -104,7 +104,7 @@ def state_files(spark: SparkSession, checkpoint: str, uid: str) -> StateFiles:
 
 
 def damages(files: list[NamedFile]) -> list[Damage]:
-    """Those of these files that are missing, or differ in length or a checksum.
+    """The given files that are missing, or whose length or checksum differs.
 
     Each is read in full from its place, not from this machine's cache.
     """

@@ -1,4 +1,4 @@
-"""Runs the pending batch of a query for its state alone, where the sink has its rows already.
+"""Runs the pending batch of a query only for its state, if the sink already has its rows.
 
 Spark's file sink skips a batch that it has logged, without computing it. So for this batch the
 query gets a sink that computes the batch and drops its rows, and then its own sink again.
@@ -31,12 +31,12 @@ class _DroppingSink:
         self._own = execution.sink()
         self._text = str(self._own.toString())
         faces = [face.getName() for face in self._own.getClass().getInterfaces()]
-        self.Java = SimpleNamespace(  # how Py4J asks for them
+        self.Java = SimpleNamespace(  # Py4J requires this name
             implements=[name for name in faces if name.endswith(".Sink")]
         )
 
     def take_over(self) -> None:
-        """Stand in for the query's own sink."""
+        """Replace the query's own sink."""
         self._set(self)
 
     def addBatch(self, _batch_id: int, rows: Any) -> None:  # noqa: N802 - Spark's name
@@ -44,10 +44,10 @@ class _DroppingSink:
         rows.queryExecution().toRdd().count()
         self._set(self._own)
 
-    # Of a Java object, as Spark's plan of this run keeps the sink.
+    # Methods of a Java object, because Spark's plan of this run refers to the sink.
 
     def toString(self) -> str:  # noqa: N802 - Java's name
-        """As the query's own sink, whose name is part of its progress."""
+        """The text of the query's own sink, which is part of its progress."""
         return self._text
 
     def hashCode(self) -> int:  # noqa: N802 - Java's name

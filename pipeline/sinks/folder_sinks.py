@@ -188,7 +188,7 @@ def _rollbacks(spark: SparkSession) -> str | None:
 
 
 def _change_of(rows: DataFrame) -> Column:
-    """Of each row which folder it goes to."""
+    """The folder for each row."""
     if {*CHANGE_COLUMNS} <= {*rows.columns}:
         return F.col("change")
     update = F.lit(UPDATE)

@@ -56,7 +56,7 @@ class SinkFolder:
         return True
 
     def own(self, query_id: str, rollbacks: int = 0) -> None:
-        """Mark the folder as owned by this query, without output that its rollbacks undid."""
+        """Mark the folder, without output that its rollbacks undid, as owned by this query."""
         self.write(MARK, json.dumps({"query_id": query_id, "rollbacks": rollbacks}))
 
     def rollbacks_seen(self) -> int:
@@ -75,7 +75,7 @@ class SinkFolder:
         return {*(self.read(_UNDONE) or "").splitlines()}
 
     def names(self) -> Iterator[str]:
-        """Names of files and folders in it; none if it does not exist."""
+        """Names of files and folders in it; empty if it does not exist."""
         if self._system.exists(self._root):
             for status in self._system.listStatus(self._root):
                 yield status.getPath().getName()
@@ -128,7 +128,8 @@ class SinkFolder:
             self._system.delete(self._path(name), True)  # noqa: FBT003 - with all that is in it
 
     def empty(self) -> None:
-        """Remove all that is in the folder, the mark last: until then, it is not another query's.
+        """Remove everything in the folder, the mark last, so that no other query can claim it
+        before.
 
         Raises:
             RefusedError: that is not possible.

@@ -6,7 +6,7 @@ a crash or a rollback. A stateful operator that did not run has no state to comm
 fail at every start (`CheckpointInfo length: 0`).
 
 After a crash, the batch that runs again has the plan, and so the rows, that the sink has logged.
-Other queries may have read its files. So they stay, and the batch runs for its state alone
+Other queries may have read its files. So they stay, and the batch runs only for its state
 (`idlestate.pipeline.sinks.dropping_sink`). A rollback undoes output too, because the query may have
 changed: the entries of undone batches are removed, together with their files.
 

@@ -1,4 +1,4 @@
-"""Refuses a query that has read output of another query which a rollback of that one undid."""
+"""Refuses a query that has read output of another query that a rollback has undone."""
 
 from itertools import chain
 
@@ -38,6 +38,6 @@ def refuse_undone_input(spark: SparkSession, checkpoint: Folder) -> None:
 def _sink_of(spark: SparkSession, url: str) -> SinkFolder:
     """The folder of the sink that wrote a file, if one did."""
     folder = Hadoop(spark).path_of_url(url).getParent()
-    while "=" in folder.getName():  # of a batch, or of a partition
+    while "=" in folder.getName():  # the folder of a batch, or of a partition
         folder = folder.getParent()
     return SinkFolder(spark, folder.toString(), "source")

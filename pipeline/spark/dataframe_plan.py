@@ -24,7 +24,7 @@ def analyzed_plan(frame: DataFrame) -> str:
 def observe(frame: DataFrame, name: str, metric: Column) -> DataFrame:
     """Like `frame.observe`, for a name that another frame of the same query may also use.
 
-    Spark would refuse a query with two such frames, with the whole plan as the message. With this
+    Spark would refuse a query with two such frames, with the entire plan as the message. With this
     observation it accepts them, and the query's start reports which uid is used twice.
     """
     with private_part("the plan of an observed DataFrame (CollectMetrics)"):

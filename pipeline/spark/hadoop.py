@@ -17,7 +17,7 @@ class Hadoop:
         """Take the settings of a session.
 
         Raises:
-            RefusedError: this version of Spark has them elsewhere.
+            RefusedError: in this version of Spark, they are elsewhere.
         """
         with private_part("Hadoop's file systems (_jvm and _jsc of the SparkContext)"):
             context = cast("Any", spark.sparkContext)
@@ -30,7 +30,7 @@ class Hadoop:
         return scheme.startswith("file:")
 
     def path(self, *parts: Any) -> Any:
-        """The path of a text, or of a name in a folder."""
+        """The path for a text, or for a name in a folder."""
         return self._jvm.org.apache.hadoop.fs.Path(*parts)
 
     def path_of_url(self, url: str) -> Any:
@@ -42,7 +42,7 @@ class Hadoop:
         return path.getFileSystem(self._configuration)
 
     def read(self, path: Any) -> str:
-        """The text of a whole file."""
+        """The content of a file as text."""
         stream = self.system(path).open(path)
         try:
             text: str = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")

@@ -25,14 +25,14 @@ _DAEMON = "idlestate.pipeline.worker_daemon"
 _UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 _SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 _LONGEST_FOLDER = 60
-"""Of bytes: the path of a Unix socket has at most 103, and Spark adds a name of 42."""
+"""In bytes: the path of a Unix socket has at most 103, and Spark appends a name of 42."""
 
 
 def use_same_python(spark: SparkSession) -> None:
     """Let the workers of a local session run the driver's Python, unless the user has chosen one.
 
-    Spark would run the `python3` of the PATH, which need not have idlestate. Where Spark is the
-    installed one, they start faster with our program (`worker_python`).
+    Spark would run the `python3` on the PATH, which may lack idlestate. If Spark is the installed
+    pyspark, workers start faster with our program (`worker_python`).
     """
     context = spark.sparkContext
     if not _is_local(spark):
@@ -45,13 +45,13 @@ def use_same_python(spark: SparkSession) -> None:
 
 
 def load_once(spark: SparkSession) -> None:
-    """Let the workers of a local session be forked from a process that has loaded our libraries.
+    """Fork the workers of a local session from a process that has loaded our libraries.
 
-    The process starts at once, while the query is written and planned. Otherwise Spark starts it
-    for the first task that needs it, and the first batch waits until it has loaded.
+    The process starts immediately, while the query is defined and planned. Otherwise Spark would
+    start it for the first task that needs it, and the first batch would wait until it has loaded.
 
     The executors of a cluster have already started, and may get idlestate only later, with the
-    job's files. So Spark's own daemon stays there, and also if the user has chosen a daemon.
+    job's files. So Spark's own daemon is used there, and also if the user has configured a daemon.
     """
     context = spark.sparkContext
     runs_this = context.pythonExec in (sys.executable, _program())
@@ -68,8 +68,8 @@ def load_once(spark: SparkSession) -> None:
 def use_unix_sockets(spark: SparkSession) -> None:
     """Let a local session and its workers talk over Unix sockets, unless the user has chosen.
 
-    Over TCP, the last bytes of a small batch wait 40 ms for an acknowledgement that the other side
-    delays, in each stage. Spark asks for the setting when it starts a worker.
+    Over TCP, the last bytes of a small batch wait 40 ms per stage for a delayed acknowledgement.
+    Spark asks for the setting when it starts a worker.
     """
     if not _is_local(spark) or not hasattr(socket, "AF_UNIX"):
         return
@@ -97,7 +97,7 @@ def _runs_installed_spark(spark: SparkSession) -> bool:
 
 
 def _run_a_task(spark: SparkSession) -> None:
-    """Have Spark start a worker. If it cannot, the tasks of a query say so."""
+    """Make Spark start a worker. If that fails, the tasks of a query report it."""
     with suppress(Exception):
         spark.range(1).mapInArrow(_same, "id long").collect()
 
@@ -107,7 +107,7 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _is_installed() -> bool:
-    """Whether another process of this Python finds idlestate too."""
+    """Whether another process of this Python can import idlestate too."""
     try:
         distribution("idlestate")
     except PackageNotFoundError:
@@ -116,11 +116,11 @@ def _is_installed() -> bool:
 
 
 def _program() -> str | None:
-    """Where `idlestate-python` is; None where it is not installed for this Python."""
+    """The path of `idlestate-python`; None if it is not installed for this Python."""
     files = (distribution("idlestate").files or []) if _is_installed() else []
     of_this = f"{Path(sys.executable).parent}{os.sep}"
     for program in (Path(os.path.normpath(file.locate())) for file in files if file.name == _NAME):
-        # In an environment that was moved, it names a Python that is gone.
+        # In an environment that was moved, it refers to a Python that no longer exists.
         if os.access(program, os.R_OK | os.X_OK) and of_this in program.read_text():
             return str(program)
     return None

@@ -1,4 +1,4 @@
-"""Errors of Spark that say that a Python worker died, hangs or did not start."""
+"""Spark errors about a Python worker that died, hangs or did not start."""
 
 import re
 from typing import Final
@@ -12,15 +12,15 @@ _SILENT_WORKER = "Python worker process terminated due to idle timeout"
 
 
 def is_late_worker(text: str) -> bool:
-    """Whether an error of Spark says that a Python worker did not start in time.
+    """Whether a Spark error says that a Python worker did not start in time.
 
-    Spark waits 10 s for workers of a source or at the start of a query, which no setting changes.
+    Spark waits 10 s for workers of a source or at the start of a query; no setting changes that.
     """
     return _LATE_WORKER.search(text) is not None
 
 
 def worker_problem(text: str) -> str | None:
-    """What an error of Spark says of a Python worker that could not say itself what is wrong."""
+    """What a Spark error says about a Python worker that could not report the problem itself."""
     if is_late_worker(text):
         return LATE_WORKER
     if _SILENT_WORKER in text:

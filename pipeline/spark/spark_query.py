@@ -40,7 +40,7 @@ def execution_of(spark: SparkSession, query_id: str) -> Any:
 
 
 def plan_of(execution: Any) -> str:
-    """The plan as text. Not the logical plan, for which Spark asks sources for their offsets."""
+    """The plan as text, but not the logical plan, for which Spark would ask sources for offsets."""
     with private_part("the plan of a query that starts (analyzedPlan)"):
         plan: str = execution.analyzedPlan().toString()
         return plan
@@ -141,7 +141,7 @@ def check_starts(check: Callable[[StreamingQuery], None]) -> None:
 
 
 def check_sinks(kind: type[_Sink], check: Callable[[_Sink, SparkSession], None]) -> None:
-    """Make `foreachBatch` of every writer check sinks of a certain kind."""
+    """Make `foreachBatch` of every writer check sinks of this type."""
     spark_s = DataStreamWriter.foreachBatch
     if hasattr(spark_s, "__wrapped__"):
         return
@@ -178,7 +178,7 @@ def _checked(
                 ) from None
             raise
         except AnalysisException as error:
-            if _MISSING in str(error):  # of a file sink; other sinks get a temporary one
+            if _MISSING in str(error):  # for a file sink; other sinks get a temporary one
                 raise RefusedError(NO_CHECKPOINT) from None
             raise
         check(query)

@@ -54,7 +54,7 @@ def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType]) -> pa.Schema:
     """The schema of an input.
 
     Raises:
-        RefusedError: it is none.
+        RefusedError: it is not a schema.
     """
     if isinstance(schema, str):
         raise RefusedError(

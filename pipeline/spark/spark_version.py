@@ -67,7 +67,7 @@ def private_part(what: str) -> Iterator[None]:
         what: the part; completes "cannot find ...".
 
     Raises:
-        RefusedError: it is not where the supported versions have it.
+        RefusedError: the part is not where the supported versions have it.
     """
     try:
         yield

@@ -12,8 +12,8 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
 
 
 def marked(error: Exception, uid: str | None = None) -> RuntimeError:
-    """The error to raise in a task, so that its text can be found in Spark's error; with the
-    operator, where that is known and the text does not name it.
+    """The error to raise in a task, so that its text can be found in Spark's error. It names the
+    operator, if that is known and the text does not already name it.
     """
     where = f"operator {uid!r}: " if uid and isinstance(error, _WITHOUT_OPERATOR) else ""
     return RuntimeError(f"{_MARK}{where}{error} [end]")
@@ -27,5 +27,5 @@ def plain_message(text: str) -> str | None:
 
 
 def spark_says(text: str) -> str:
-    """The first line of a Spark error without its labels; plan and stack come after it."""
+    """The first line of a Spark error without its labels; plan and stack trace follow it."""
     return _SQLSTATE.sub("", _LABEL.sub("", text.strip().splitlines()[0])).strip()
