@@ -1,1 +1,3 @@
-"""Checkpoint: what it says of its operators (layout, policies, folders of runs), and its lock."""
+"""Checkpoint: what it stores about its operators (layout, policies, folders of runs), and its
+lock.
+"""

@@ -92,7 +92,7 @@ def _locked(checkpoint: Folder, path: str) -> int | None:
     try:
         os.ftruncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
-    except OSError:  # the disk is full, for example; the next try is to find the lock released
+    except OSError:  # for example a full disk; release the lock for the next try
         os.close(file)
         raise
     return file

@@ -1,4 +1,4 @@
-"""The JSON files of an operator in a checkpoint: what is wrong with them is said in one way."""
+"""The JSON files of an operator in a checkpoint, with uniform errors."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def read_json(checkpoint: Folder, name: str) -> Any:
 
 @contextmanager
 def valid(checkpoint: Folder, name: str, field: str = "") -> Iterator[None]:
-    """Wraps making something of the content of a file.
+    """Wraps the conversion of a file's content.
 
     Args:
         checkpoint, name: the file.

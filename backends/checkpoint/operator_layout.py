@@ -53,7 +53,7 @@ class OperatorLayout:
     """The folder of this checkpoint there, with a unique name."""
 
     def __post_init__(self) -> None:
-        """Check what the types of the fields do not say.
+        """Check what the types of the fields cannot express.
 
         Raises:
             ValueError: there are no shards, partitions, definitions or batches.
@@ -123,7 +123,8 @@ def journal_path(uid: str) -> str:
 def held_operators(checkpoint: Folder) -> list[str]:
     """The operators of a checkpoint, by uid; none if it is not a checkpoint.
 
-    An operator is a folder with a layout or a policy journal. Others may have left other files.
+    An operator is a folder with a layout or a policy journal. Other programs may have left other
+    files.
     """
     return [
         uid

@@ -1,7 +1,7 @@
 """The policy journal of an operator: `<checkpoint>/idlestate/<uid>/policies.json`.
 
-It has every version of the policy with the batch time from which it applies. That is at least
-`POLICY_DELAY_MS` ahead while a query runs (`idlestate.pipeline.policy_change`).
+It contains every version of the policy with the batch time from which it applies. While a query
+runs, that time is at least `POLICY_DELAY_MS` ahead (`idlestate.pipeline.policy_change`).
 """
 
 import json
@@ -20,7 +20,7 @@ from idlestate.retention.setting_error import SettingError
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A version as the journal has it."""
+    """A version as stored in the journal."""
 
     version: int
     effective_ms: int
@@ -116,7 +116,7 @@ class PolicyJournal:
         return self.at(read_batch_times(self._checkpoint, batch_id).time_ms)
 
     def has_newest(self, policy: Policy, right: Policy | None = None) -> bool:
-        """Whether the newest version has this policy, and of a join this one for right rows."""
+        """Whether the newest version has this policy, and for a join, this policy of right rows."""
         newest = self.versions[-1] if self.versions else None
         return newest is not None and (newest.policy, newest.right) == (policy, right)
 

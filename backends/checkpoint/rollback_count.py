@@ -1,4 +1,4 @@
-"""How often a checkpoint was rolled back, by which sinks recognize output of undone batches.
+"""The number of rollbacks of a checkpoint, by which sinks recognize output of undone batches.
 
 On disk, a rollback by one batch looks like a crash before the last commit. After a crash, sinks
 keep what the batch has written, as other queries may have read it. After a rollback, they write it

@@ -31,7 +31,7 @@ def check_runs(checkpoint: Folder, uid: str, layout: OperatorLayout) -> None:
     """Refuse to continue if runs elsewhere are missing, or belong to another checkpoint too.
 
     Raises:
-        RefusedError: with the place.
+        RefusedError: the runs cannot be used; the text names the place.
         StoreError: the place cannot be reached.
     """
     if layout.runs is None:

@@ -1,1 +1,1 @@
-"""Files: where the bytes of runs are, in a checkpoint's folder or in a store far away."""
+"""Files: the bytes of runs, in a checkpoint's folder or in a remote store."""

@@ -1,12 +1,12 @@
-"""A folder of runs that is changed by commits: a record that names runs, and the runs.
+"""A folder with runs and a record that names them, changed by commits.
 
     lock               held while the folder is open
     state.json         the record, in one line, then its XXH3 in hexadecimal: what was committed
     runs/0/*.arrow     the runs (`backends/files/run_files.py`)
 
-A commit makes new files durable, and then replaces the record; only after that it removes files
-that the record no longer names. So whatever a crash leaves is the last commit and files that
-nothing names, which the next program removes.
+A commit first makes new files durable, then replaces the record, and only then removes files that
+the record no longer names. So a crash leaves the last commit, and possibly files that nothing
+names, which the next program removes.
 """
 
 import fcntl
@@ -30,10 +30,10 @@ _OURS: Final = {RECORD, _DRAFT, _LOCK, _RUNS}
 
 
 class CommittedFolder:
-    """A folder that is held until it is closed.
+    """A folder that is locked until it is closed.
 
     Attributes:
-        path: where it is.
+        path: its path.
         files: its runs.
     """
 
@@ -42,7 +42,7 @@ class CommittedFolder:
 
         Raises:
             RefusedError: the folder contains something else.
-            StoreError: another process has it, or the disk refuses.
+            StoreError: another process uses it, or a disk operation failed.
         """
         self.path = path
         self._runs = path / _RUNS / "0"
@@ -66,7 +66,7 @@ class CommittedFolder:
 
     @contextmanager
     def plainly(self) -> Iterator[None]:
-        """Raise `StoreError` for what the disk refuses."""
+        """Raise `StoreError` for failed disk operations."""
         try:
             yield
         except OSError as error:
@@ -81,7 +81,7 @@ class CommittedFolder:
         """The record; None in a new folder.
 
         Raises:
-            DamagedStateError: it is not as it was written.
+            DamagedStateError: the record is damaged.
         """
         place = self.path / RECORD
         with self.plainly():
@@ -97,7 +97,7 @@ class CommittedFolder:
         """Replace the record, durably, with the runs that it names.
 
         Raises:
-            StoreError: the disk refused; the record before is in force.
+            StoreError: a disk operation failed; the previous record stays in effect.
         """
         text = json.dumps(record).encode()
         with self.plainly():
@@ -112,7 +112,7 @@ class CommittedFolder:
         self._durable = named
 
     def keep_only(self, named: set[str]) -> None:
-        """Remove runs that nothing names."""
+        """Remove all other runs."""
         self._durable = named
         with self.plainly():
             for name in _names(self._runs) - named:
@@ -124,7 +124,7 @@ class CommittedFolder:
 
 
 def is_committed_folder(path: Path) -> bool:
-    """Whether it was opened as such a folder, even if nothing was committed since."""
+    """Whether it was ever opened as such a folder, even if nothing was committed."""
     return (path / RECORD).exists() or ((path / _LOCK).exists() and (path / _RUNS).exists())
 
 

@@ -52,7 +52,7 @@ class Bytes(Protocol):
         """The local bytes of these spans, with their positions."""
 
     def fetch(self, spans: Sequence[Span], /) -> Iterator[tuple[int, memoryview]]:
-        """The same from the original file, after the local bytes proved wrong."""
+        """These spans from the original file, if the local bytes are wrong."""
 
     def close(self) -> None:
         """The whole file has been read."""

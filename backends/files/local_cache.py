@@ -1,4 +1,4 @@
-"""A cache of remote files on the local disk: what was read from them and written to them.
+"""A cache of remote files on the local disk, with the bytes that were read or written.
 
 A file of runs in an object store or on HDFS has an *entry* here: a file of the same size, with
 holes for blocks that were not fetched yet. There is no index: a block is valid if its checksum

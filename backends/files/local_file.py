@@ -36,18 +36,18 @@ class LocalBytes:
             os.close(handle)
 
     def fetch(self, _spans: Sequence[Span]) -> Iterator[tuple[int, memoryview]]:
-        """Nothing: there is no other copy of the file."""
+        """Do nothing, because there is no other copy of the file."""
         return iter(())
 
     def close(self) -> None:
-        """Nothing is open between calls."""
+        """Do nothing, because nothing is open between calls."""
 
 
 def map_unread(path: str) -> pa.Buffer:
-    """A file as memory, of which nothing is read and, by touching a page, nothing around it."""
+    """A memory-mapped file, without reading any of it, and without read-ahead on page access."""
     with Path(path).open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
-            return pa.py_buffer(b"")  # mmap takes no empty file
+            return pa.py_buffer(b"")  # mmap does not accept empty files
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     if hasattr(mmap, "MADV_RANDOM"):
         mapped.madvise(mmap.MADV_RANDOM)

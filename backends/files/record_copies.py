@@ -1,9 +1,9 @@
 """Copies of a shard's record next to its runs: `<batch>-record-<random>.ids`; read without Spark.
 
-Every batch writes one for each shard that it visits, once the runs are whole and before it commits.
-The record itself is in the state store and names its copy, which goes as runs go. An attempt that
-lost, or a batch that a rollback undid, leaves copies too: a reader passes over those of later
-batches, and over those whose runs are gone; a start of the query removes them.
+Every batch writes one for each shard that it visits, after the runs are complete and before it
+commits. The record itself is in the state store and names its copy, which is removed like runs.
+Failed attempts, and batches that a rollback undid, leave copies too: a reader skips copies of later
+batches and copies whose runs are missing; a start of the query removes them.
 
 Layout: the record (`idlestate.backends.shards.shard_record`), then its XXH3 as 8 bytes, big-endian.
 """
@@ -21,7 +21,7 @@ _CHECKSUM_BYTES = 8
 
 
 def new_name(batch_id: int) -> str:
-    """A name for the copy of a record; no other has it."""
+    """A unique name for the copy of a record."""
     return f"{batch_id}{_MARK}{uuid.uuid4().hex}{_END}"
 
 
@@ -30,11 +30,11 @@ def write_copy(runs: Folder, name: str, value: bytes) -> None:
 
     Args:
         runs: the folder of the shard's runs.
-        name: of `new_name`.
+        name: the result of `new_name`.
         value: the record as a value.
 
     Raises:
-        OSError: the disk is full or gone; nothing is left behind.
+        OSError: the disk is full or unavailable; nothing is left behind.
         StoreError: the store cannot be reached.
     """
     runs.write(name, value + xxhash.xxh3_64_digest(value))
@@ -48,8 +48,8 @@ def newest_copy(runs: Folder, upto: int) -> ShardRecord | None:
         upto: a committed batch.
 
     Returns:
-        None if there is no copy, if the newest batch left no whole copy, or if a later batch wrote
-        runs but its copy is missing.
+        None if there is no copy, if the newest batch left no complete copy, or if a later batch
+        wrote runs but its copy is missing.
 
     Raises:
         RecordError: another version of idlestate wrote it.
@@ -60,15 +60,15 @@ def newest_copy(runs: Folder, upto: int) -> ShardRecord | None:
     newest = max(written, default=0)
     for name in sorted(name for name in names if name.startswith(f"{newest}{_MARK}")):
         record = _read(runs, name)
-        # Attempts of a batch differ in the names of their files alone, and those of one that lost
-        # may be gone.
+        # The files of a batch's attempts differ only in their names, and those of a failed attempt
+        # may be removed.
         if record is not None and record.files <= names:
             return record
     return None
 
 
 def remove_copies(runs: Folder, shards: Iterable[int], after: int) -> None:
-    """Remove copies that batches after this one wrote, which are undone or run again."""
+    """Remove the copies of batches after this one, which were undone or run again."""
     for shard in shards:
         folder = runs.below(str(shard))
         for name in folder.names(""):
@@ -84,7 +84,7 @@ def _batch_of(name: str) -> int | None:
 
 
 def _read(runs: Folder, name: str) -> ShardRecord | None:
-    """A copy of a record; None where it is gone or not whole."""
+    """A copy of a record; None if it is missing or incomplete."""
     try:
         data = runs.read(name)
     except FileNotFoundError:

@@ -1,10 +1,10 @@
 """The files of a shard's runs: `<checkpoint>/idlestate/<uid>/runs/<shard>/`, or elsewhere.
 
-A file is written once under a name of its own and never changed: `<batch>-<table>-<random>.arrow`.
-The state store names the files of a version, so versions, rollback and exactly-once are Spark's.
-
-A worker process opens a file once per start of the query and keeps it mapped while the newest state
-it saw of the shard names it. What it did not write itself it checks where it first reads it.
+A file is written once under a unique name and never changed: `<batch>-<table>-<random>.arrow`. The
+state store names the files of a version, so Spark provides versions, rollback and exactly-once. A
+worker process opens a file once per start of the query and keeps it mapped while the shard's newest
+state that it has seen names it. It verifies files that it did not write itself when it first reads
+them.
 """
 
 import uuid
@@ -26,7 +26,7 @@ from idlestate.errors import DamagedStateError
 _Opened = dict[str, dict[RunRef, Run]]
 """The runs of a shard by table and file."""
 _opened: dict[str, tuple[str, _Opened]] = {}
-"""By shard: the start of the query, and what was opened for it. A cache and nothing more."""
+"""By shard: the start of the query, and the runs opened for it. It is only a cache."""
 
 
 class RunFiles:
@@ -39,13 +39,13 @@ class RunFiles:
         run_id: str | None = None,
         advice: str = FROM_CHECKPOINT,
     ) -> None:
-        """Nothing is read or made yet.
+        """Start without reading or creating anything.
 
         Args:
             runs: where the operator's files are.
             shard: the shard.
-            run_id: the start of the query, for which this process keeps files open; None: for this
-                object alone.
+            run_id: the start of the query, for which this process keeps files open; None: only for
+                this object.
             advice: what to do if a file is lost or damaged.
         """
         self._folder = runs.below(str(shard))
@@ -61,7 +61,7 @@ class RunFiles:
         """See `RunPlace`: a file.
 
         Raises:
-            OSError: the disk is full or gone; nothing is left behind.
+            OSError: the disk is full or unavailable; nothing is left behind.
             StoreError: the store cannot be reached.
         """
         schema, version = following.before.schema, following.batch_id
@@ -76,8 +76,8 @@ class RunFiles:
         """See `RunPlace`.
 
         Raises:
-            DamagedStateError: the file is lost or damaged; damage of rows is found later, by
-                whoever reads them.
+            DamagedStateError: the file is lost or damaged; damaged rows are detected later, when
+                they are read.
             StoreError: the store cannot be reached.
         """
         known = self._known.get(table, {}).get(ref)
@@ -93,12 +93,12 @@ class RunFiles:
         self._known[table] = dict(runs)
 
     def save(self, record: ShardRecord, batch_id: int) -> bytes:
-        """Keep a copy of a shard's record next to its runs; the record as a value.
+        """Write a copy of a shard's record, passed as a value, next to its runs.
 
-        Call it last in a batch: where the copy is whole, the runs that it names are.
+        Call it last in a batch: if the copy is complete, so are the runs that it names.
 
         Raises:
-            OSError: the disk is full or gone; nothing is left behind.
+            OSError: the disk is full or unavailable; nothing is left behind.
             StoreError: the store cannot be reached.
         """
         name = new_name(batch_id)
@@ -109,11 +109,11 @@ class RunFiles:
     def remove_unwanted(
         self, record: ShardRecord, batch_id: int, retain_batches: int, *, orphans: bool
     ) -> ShardRecord:
-        """Remove what no retained version names; called in batch N, when N - 1 is committed.
+        """Remove files that no retained version names; called in batch N, when N - 1 is committed.
 
-        A file dropped at batch b goes once b + retain_batches is committed. A file of an earlier
-        batch that no version names was left by an attempt that lost or was killed: such orphans are
-        looked for when asked, as that lists the folder.
+        A file dropped at batch b is removed once b + retain_batches is committed. A file of an
+        earlier batch that no version names was left by a failed or killed attempt: such orphans are
+        removed only on request, because this lists the folder.
         """
         due = [d for d in record.dropped if d.version + retain_batches < batch_id]
         kept = tuple(d for d in record.dropped if d not in due)

@@ -1,4 +1,4 @@
-"""The files of one shard as bytes: on this machine, or far away with a copy here."""
+"""The files of one shard as bytes: on this machine, or remote with a local copy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +14,10 @@ from idlestate.backends.shards.shard_record import RunRef
 
 
 class RunStore:
-    """A folder of files that are written once, under names that no other file ever has."""
+    """A folder of files that are written once, under unique names."""
 
     def __init__(self, folder: Folder, advice: str) -> None:
-        """Nothing is read or made yet.
+        """Start without reading or creating anything.
 
         Args:
             folder: where the files are.
@@ -25,15 +25,15 @@ class RunStore:
         """
         self._folder, self._advice = folder, advice
         self.place = str(folder)
-        """What it is called."""
+        """Its name."""
         self._cache: LocalCache | None = None if folder.is_local else local_cache()
 
     @contextmanager
     def create(self, name: str) -> Iterator[BlockWriter]:
-        """A new file; it is whole afterwards, or not there.
+        """Create a file; it is complete or absent afterwards.
 
         Raises:
-            OSError: the disk is full or gone.
+            OSError: the disk is full or unavailable.
             StoreError: the store cannot be reached.
         """
         with self._folder.create(name) as file:
@@ -44,7 +44,7 @@ class RunStore:
                     yield BlockWriter([file, copy])
 
     def open_written(self, ref: RunRef) -> Source:
-        """A file that this process has just written: what is in it is known."""
+        """Open a file that this process has just written, which needs no checks."""
         if self._cache is None:
             data = self._folder.open(ref.name)
         else:
@@ -56,10 +56,10 @@ class RunStore:
         return Whole(data.slice(0, data_bytes(ref.bytes)))
 
     def open(self, ref: RunRef) -> Source:
-        """A file of which nothing is believed before it is checked.
+        """Open a file whose content is verified before it is used.
 
         Raises:
-            DamagedStateError: it is missing, or is not what was written.
+            DamagedStateError: it is missing or damaged.
             StoreError: the store cannot be reached.
         """
         if self._cache is not None:
@@ -74,16 +74,16 @@ class RunStore:
         return self._folder.names("")
 
     def remove(self, name: str) -> None:
-        """Remove a file, here and there; no error when it is gone already."""
+        """Remove a file and its local copy; no error if it does not exist."""
         self._folder.remove(name)
         if self._cache is not None:
             self._cache.remove(self.place, name)
 
     def forget_copies(self, but: set[str]) -> None:
-        """Remove copies on this machine of other files than these."""
+        """Remove the local copies of all files except these."""
         if self._cache is not None:
             self._cache.keep_only(self.place, but)
 
     def shown(self, ref: RunRef) -> str:
-        """A file, as messages name it."""
+        """The name of a file for messages."""
         return self._folder.shown(ref.name)

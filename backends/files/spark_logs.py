@@ -104,9 +104,9 @@ def owed_sweep(checkpoint: Folder) -> int | None:
 def plan_end(checkpoint: Folder, reached_ms: int) -> None:
     """Plan one more batch, without data, in which the watermark is `reached_ms`.
 
-    The source that brings a sidecar's operators such batches has reached it, too. Every planned
-    batch is committed. At the next start, Spark runs the batch as it would one that
-    was interrupted: from then on its plan is what decides.
+    The source that triggers such batches for a sidecar's operators has reached it, too. Every
+    planned batch must be committed. At the next start, Spark runs the batch like an interrupted
+    one: from then on, its plan decides.
     """
     newest = newest_batch(checkpoint, "offsets")
     name = f"offsets/{newest}"

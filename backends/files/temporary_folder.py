@@ -1,8 +1,8 @@
-"""A temporary folder that is removed when the process that created it ends, in whatever way.
+"""A temporary folder that is removed after the process that created it ends, however it ends.
 
-The process holds a lock on its folder, which the system takes back when the process dies. A folder
-of this user that can be locked is therefore of a dead one, and the next process removes it. While
-it is locked, `systemd-tmpfiles` leaves it alone too, however old it is.
+The process holds a lock on its folder, which the system releases when the process dies. A folder of
+this user that can be locked therefore belongs to a dead process, and the next process removes it.
+While it is locked, `systemd-tmpfiles` does not remove it either, however old it is.
 """
 
 import fcntl
@@ -17,18 +17,19 @@ from idlestate.errors import RefusedError
 
 PREFIX: Final = "idlestate-run-"
 _MOST_TEMPORARY: Final = 70
-"""Bytes of the path of temporary files; one of a socket in a folder there has at most 107."""
+"""The maximum length of the path of temporary files, in bytes; the path of a socket below it has at
+most 107.
+"""
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OwnFolder:
-    """A new folder that its user alone may enter, with a path that is short enough for sockets.
-
-    Those that processes of this user have left behind are removed first.
+    """A new folder that only its user may enter, with a path short enough for sockets. Folders left
+    behind by processes of this user are removed first.
 
     Attributes:
-        path: where it is.
-        lock: the descriptor that holds it; a child that inherits it keeps the folder too.
+        path: its path.
+        lock: the descriptor that holds the lock; a child that inherits it keeps the folder too.
     """
 
     def __init__(self) -> None:
@@ -41,10 +42,10 @@ class OwnFolder:
         self.ensure()
 
     def ensure(self) -> None:
-        """Have it there and locked: on many machines old temporary files are removed.
+        """Make sure that it exists and is locked, because many machines remove old temporary files.
 
         Raises:
-            RefusedError: another user has made it anew.
+            RefusedError: another user has recreated it.
         """
         while not self._is_locked():
             self.path.mkdir(mode=0o700, exist_ok=True)
@@ -53,11 +54,11 @@ class OwnFolder:
                     f"{self.path} was replaced by a folder of another user: stop the driver, "
                     "and start it again"
                 )
-            with suppress(FileNotFoundError):  # another process has just taken it for a dead one's
+            with suppress(FileNotFoundError):  # another process has just mistaken it for a leftover
                 lock = os.open(self.path, _OPEN)
                 self._close()
                 self.lock = lock
-                with suppress(OSError):  # a file system without locks, where none is removed
+                with suppress(OSError):  # a file system without locks, where no folder is removed
                     fcntl.flock(lock, fcntl.LOCK_EX)
 
     def remove(self) -> None:
@@ -79,7 +80,7 @@ class OwnFolder:
 
 def _remove_left_behind(base: Path) -> None:
     for path in base.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # it is another user's, or its process lives
+        with suppress(OSError):  # it belongs to another user, or its process is alive
             lock = os.open(path, _OPEN)
             try:
                 if os.fstat(lock).st_uid == os.geteuid():

@@ -1,8 +1,8 @@
 """Files that can be verified in part: every block has its own checksum.
 
-Layout: the data; then for each 4 KB of it, the last block being shorter, the XXH3 as a
-little-endian uint64: the *table*. The reference to the file contains its size and the XXH3 of the
-table, so that every read is verified.
+Layout: the data, followed by the *table*: the XXH3 of each 4 KB block (the last one may be shorter)
+as a little-endian uint64. The reference to the file contains its size and the XXH3 of the table, so
+every read is verified.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from idlestate.backends.runs.byte_sink import Sink
 from idlestate.config.plurals import counted
 
 BLOCK_BYTES = 1 << 12
-"""What is read and checked at once: a read of less costs the same."""
+"""The unit of reads and checks; reading less would cost the same."""
 _ENTRY = np.dtype("<u8")
 Checksums = npt.NDArray[np.uint64]
 Buffer: TypeAlias = bytes | memoryview | pa.Buffer
@@ -27,7 +27,7 @@ class BlockWriter:
     """A file being written; `finish` appends the table."""
 
     def __init__(self, files: Sequence[Sink]) -> None:
-        """Write the same to each of these open, empty files."""
+        """Write the same data to each of these open, empty files."""
         self._files = files
         self._table: list[int] = []
         self._block = xxhash.xxh3_64()
@@ -68,7 +68,7 @@ class BlockWriter:
 
 
 def data_bytes(size: int) -> int:
-    """The number of a file's bytes that are data."""
+    """The number of data bytes in a file."""
     blocks = -(-size // (BLOCK_BYTES + _ENTRY.itemsize))
     return size - blocks * _ENTRY.itemsize
 
@@ -87,8 +87,8 @@ def wrong_blocks(data: Buffer, first: int, expected: Checksums) -> list[int]:
     """The blocks with a wrong checksum.
 
     Args:
-        data: whole blocks, one after the other; the file's last may be short.
-        first: the number of the first.
+        data: adjacent complete blocks; the file's last block may be short.
+        first: the number of the first block.
         expected: the checksums of all blocks of the file.
     """
     view = memoryview(data)
@@ -104,12 +104,12 @@ def wrong_blocks(data: Buffer, first: int, expected: Checksums) -> list[int]:
 
 
 def wrong_length(found: int, expected: int) -> str | None:
-    """What is wrong with the length of a file; None if nothing is."""
+    """The problem with the length of a file; None if there is none."""
     return None if found == expected else f"{found} of {expected} bytes"
 
 
 def what_is_wrong(file: pa.Buffer, size: int, checksum: str) -> str | None:
-    """What is wrong with a whole file; None if nothing is.
+    """The problem with an entire file; None if there is none.
 
     Args:
         file: the file.

@@ -1,9 +1,10 @@
-"""A blocked Bloom filter over key hashes: most keys that a segment lacks are known without it.
+"""A blocked Bloom filter over key hashes: excludes most absent keys without reading the segment.
 
-Every key sets four bits in one 64-bit block. The block goes by where the hash lies between the
-lowest and the highest, so that blocks follow the sorted hashes: building is one pass, and a look-up
-in order of hash walks through memory. With 10 bits a key about one absent key in fifty passes.
-Source: Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007.
+Every key sets four bits in one 64-bit block. The position of the hash between the lowest and the
+highest hash determines the block, so blocks follow the sorted hashes: building takes one pass, and
+look-ups in order of hash access memory sequentially. With 10 bits per key, about 1 in 50 absent
+keys passes. Source: Putze, Sanders and Singler, Cache-, Hash- and Space-Efficient Bloom Filters,
+2007.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ _HALF = np.uint64(32)
 _PAIR_BITS, _PAIR_MASK = np.uint64(12), np.uint64(4095)
 _NUMBERS = np.arange(4096, dtype=np.uint64)
 _PAIRS = (np.uint64(1) << (_NUMBERS & np.uint64(63))) | (np.uint64(1) << (_NUMBERS >> np.uint64(6)))
-"""For 12 bits of a hash the two bits of a block that they name."""
+"""For 12 bits of a hash, the mask of the two block bits that they select."""
 Words = npt.NDArray[np.uint64]
 
 
@@ -45,15 +46,15 @@ class Filters:
 
     source: Source
     begins: Ints
-    """Where the blocks of each begin in the file, in blocks."""
+    """Where each filter begins in the file, in blocks."""
     counts: Ints
-    """How many blocks each has."""
+    """The number of blocks of each filter."""
     lows: Ints
     highs: Ints
-    """The lowest and highest hash of each."""
+    """The lowest and highest hash of each segment."""
 
     def may_hold(self, hashes: Ints) -> npt.NDArray[np.bool_]:
-        """False where no segment holds the hash for sure; hashes ascend."""
+        """False where certainly no segment has the hash; hashes ascend."""
         found = np.zeros(len(hashes), dtype=bool)
         at = np.maximum(np.searchsorted(self.lows, hashes, side="right") - 1, 0)
         inside = np.flatnonzero((self.lows[at] <= hashes) & (hashes <= self.highs[at]))
@@ -67,16 +68,18 @@ class Filters:
 
 
 def _block(hashes: Ints, low: Ints, high: Ints, count: Ints) -> Ints:
-    """The block of each hash: its place between low and high, in 32 bits, times the blocks."""
+    """The block of each hash: its position between low and high, as a 32-bit fraction, times the
+    number of blocks.
+    """
     span = high.view(np.uint64) - low.view(np.uint64)
-    # As many bits as the span has beyond 32.
+    # The number of bits of the span beyond 32.
     narrow = np.frexp((span >> _HALF).astype(np.float64))[1].astype(np.uint64)
     above = (hashes.view(np.uint64) - low.view(np.uint64)) >> narrow
     return ((above * count.view(np.uint64)) // ((span >> narrow) + np.uint64(1))).astype(np.int64)
 
 
 def _bits(hashes: Ints) -> Words:
-    """Four of 64 bits, from hash bits that say nothing about the block."""
+    """Four of 64 bits, from hash bits that are independent of the block."""
     mixed = hashes.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> _HALF
     low = (mixed & _PAIR_MASK).astype(np.intp)

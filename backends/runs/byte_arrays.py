@@ -1,4 +1,4 @@
-"""Arrays of byte strings, worked on by the bytes and lengths of all of them."""
+"""Operations on arrays of byte strings, by the bytes and lengths of all strings."""
 
 from typing import Any
 
@@ -12,16 +12,16 @@ Flags = npt.NDArray[np.bool_]
 
 
 def fixed_width(items: npt.NDArray[Any]) -> pa.BinaryArray:
-    """Items of one width as their bytes."""
+    """Fixed-width items as their bytes."""
     offsets = np.arange(len(items) + 1, dtype=np.int32) * np.int32(items.dtype.itemsize)
     data = pa.py_buffer(np.ascontiguousarray(items).tobytes())
     return pa.Array.from_buffers(pa.binary(), len(items), [None, pa.py_buffer(offsets), data])
 
 
 def layout_of(array: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Positions, Positions]:
-    """Bytes of an array with eight more behind them, and where each item starts and how long it is.
+    """The bytes of an array, padded by eight, and the start and length of each item.
 
-    The spare bytes let every item be read in words of eight.
+    The padding allows every item to be read in words of eight bytes.
     """
     _, at, data = array.buffers()
     ends = np.frombuffer(at, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
@@ -34,7 +34,7 @@ def layout_of(array: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Positions, 
 
 
 def slices(data: npt.NDArray[np.uint8], starts: Positions, sizes: Positions) -> pa.BinaryArray:
-    """Bytes that begin at these places, of these lengths."""
+    """The bytes at these positions with these lengths."""
     ends = np.concatenate(([0], np.cumsum(sizes)))
     at = np.repeat(starts - ends[:-1], sizes) + np.arange(ends[-1])
     offsets = pa.py_buffer(ends.astype(np.int32))
@@ -48,5 +48,5 @@ def spread(starts: Positions, sizes: Positions) -> Positions:
 
 
 def order_of(array: pa.BinaryArray) -> pa.Array:
-    """The positions of the items in the order of their bytes; equal ones keep theirs."""
+    """The positions of the items in the order of their bytes; equal items keep their order."""
     return pc.array_sort_indices(array)

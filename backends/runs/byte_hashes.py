@@ -1,6 +1,6 @@
-"""64-bit hashes of byte strings, one by one or of a whole array in array steps.
+"""64-bit hashes of byte strings, one by one or vectorized over an array.
 
-They find keys in memory and are stored nowhere; keys behind equal ones are compared.
+They are used to find keys in memory and are never stored; keys with equal hashes are compared.
 """
 
 import struct
@@ -14,7 +14,7 @@ import xxhash
 from idlestate.backends.runs.byte_arrays import layout_of
 
 _WORDS: Final = 16
-"""Keys of up to that many words of eight bytes are hashed in array steps; longer ones by XXH64."""
+"""Keys of up to this many 8-byte words are hashed by array operations; longer ones by XXH64."""
 
 _FACTOR: Final = 0x9E3779B97F4A7C15
 _SPACE: Final = 0xC2B2AE3D27D4EB4F

@@ -1,4 +1,4 @@
-"""Byte strings, each once and numbered, in a few flat arrays: what finds a key on heap.
+"""Distinct byte strings, numbered, in a few flat arrays: the index of keys on heap.
 
 A dict of a million keys is three million objects. Here a key costs its bytes and about 40 more:
 
@@ -7,8 +7,8 @@ A dict of a million keys is three million objects. Here a key costs its bytes an
     slots          4 bytes each, at least two a key: an open hash table of numbers, probed in line
     spaces, alive  the namespace's number, and whether the key is there
 
-A removed key keeps its number until `compact`, and gets it back when it is added again. Lookups of
-many go through the table in rounds of array steps; keys behind equal hashes are always compared.
+A removed key keeps its number until `compact`, and gets it back when it is added again. Batch
+look-ups probe the table in rounds of array operations; keys with equal hashes are always compared.
 """
 
 from typing import Final, TypeVar
@@ -30,12 +30,12 @@ class ByteIndex:
     """Numbers byte strings of namespaces.
 
     Attributes:
-        count: numbers given so far, those of removed ones included.
-        live: how many of them are there.
+        count: numbers assigned so far, including those of removed keys.
+        live: how many keys exist.
     """
 
     def __init__(self) -> None:
-        """An index of nothing."""
+        """Start without keys."""
         self.count = self.live = 0
         self._arena = np.empty(0, dtype=np.uint8)
         self._ends = np.zeros(1, dtype=np.int64)
@@ -46,7 +46,7 @@ class ByteIndex:
         self._look()
 
     def _look(self) -> None:
-        """Views for single lookups: plain numbers come out of them faster than out of arrays."""
+        """Views for single look-ups, which return plain numbers faster than arrays do."""
         self._views = (
             self._slots.data,
             self._hashes.data,
@@ -57,22 +57,22 @@ class ByteIndex:
 
     @property
     def nbytes(self) -> int:
-        """Memory besides the bytes of the keys."""
+        """Memory, without the bytes of the keys."""
         columns = (self._ends, self._hashes, self._spaces, self._alive, self._slots)
         return sum([each.nbytes for each in columns])
 
     @property
     def total_bytes(self) -> int:
-        """Memory of the index with the keys."""
+        """Memory of the index, including the keys."""
         return self.nbytes + self._arena.nbytes
 
     def dead_share(self, size: int) -> int:
-        """How much of this is of numbers that are not there any more."""
+        """The part of this memory that belongs to removed keys."""
         return size * (self.count - self.live) // max(self.count, 1)
 
     @property
     def alive(self) -> Flags:
-        """Which numbers are of keys that are there."""
+        """Which numbers belong to existing keys."""
         return self._alive[: self.count]
 
     @property
@@ -82,18 +82,18 @@ class ByteIndex:
 
     @property
     def keys(self) -> pa.LargeBinaryArray:
-        """The bytes of each number, as they lie: no copy."""
+        """The bytes of each key, without a copy."""
         buffers = [None, pa.py_buffer(self._ends), pa.py_buffer(self._arena)]
         return pa.Array.from_buffers(pa.large_binary(), self.count, buffers)
 
     def key(self, number: int) -> bytes:
-        """The bytes of one number."""
+        """The bytes of the key with this number."""
         return self._arena[self._ends[number] : self._ends[number + 1]].tobytes()
 
     # -------------------------------------------------------------- one
 
     def find_one(self, data: bytes, space: int) -> int:
-        """The number of a key, `ABSENT` when it is not there."""
+        """The number of a key; `ABSENT` if it does not exist."""
         if not self.count:
             return ABSENT
         number = self._probe(data, space, hash_of(data, space))
@@ -117,13 +117,13 @@ class ByteIndex:
     # -------------------------------------------------------------- many
 
     def find(self, array: pa.BinaryArray, space: int) -> Positions:
-        """The number of each key, `ABSENT` where it is not there."""
+        """The number of each key; `ABSENT` for those that do not exist."""
         found = self._find(array, space, hashes_of(array, space))
         found[found >= 0] = np.where(self._alive[found[found >= 0]], found[found >= 0], ABSENT)
         return found
 
     def _find(self, array: pa.BinaryArray, space: int, codes: Hashes) -> Positions:
-        """The number of each key, there or removed."""
+        """The number of each key, whether existing or removed."""
         found = np.full(len(array), ABSENT, dtype=np.int64)
         if not self.count or not len(array):
             return found
@@ -143,15 +143,15 @@ class ByteIndex:
         wanted = array if len(there) == len(array) else array.take(pa.array(there))
         equal = pc.equal(stored, wanted).to_numpy(zero_copy_only=False)
         equal &= self._spaces[numbers] == space
-        for row in there[~equal].tolist():  # another key behind the same 64 bits
+        for row in there[~equal].tolist():  # another key with the same hash
             found[row] = self._probe(array[row].as_py(), space, int(codes[row]))
         return found
 
     def add(self, array: pa.BinaryArray, space: int) -> tuple[Positions, Positions]:
-        """The number of each key, given to it now where it has none.
+        """The number of each key; new keys get one.
 
         Returns:
-            The numbers, and once each those of keys that were not there.
+            The numbers, and without repetition those of keys that did not exist.
         """
         codes = hashes_of(array, space)
         found = self._find(array, space, codes)
@@ -161,7 +161,7 @@ class ByteIndex:
         if new.any():
             added, hashes = array.filter(pa.array(new)), codes[new]
             each = np.arange(len(added))
-            if len(distinct(hashes)) < len(hashes):  # some may be given twice
+            if len(distinct(hashes)) < len(hashes):  # a key may occur twice
                 coded = added.dictionary_encode()
                 added, each = coded.dictionary, coded.indices.to_numpy(zero_copy_only=False)
                 hashes = np.empty(len(added), dtype=np.uint64)
@@ -174,7 +174,7 @@ class ByteIndex:
         return found, fresh
 
     def _append(self, keys: pa.BinaryArray, space: int, hashes: Hashes) -> None:
-        """Number keys that have none."""
+        """Assign numbers to keys without one."""
         first, count = self.count, self.count + len(keys)
         data, starts, sizes = layout_of(keys)
         filled = int(self._ends[first])
@@ -191,7 +191,7 @@ class ByteIndex:
         self._alive[first:count] = False
         self.count = count
         if 2 * count > len(self._slots):
-            # In the order of the old slots: so they come to the new ones almost in order, too.
+            # In the order of the old slots, so that they fill the new ones almost in order, too.
             old = self._slots[self._slots != 0] - 1
             self._slots = np.zeros(1 << (2 * count).bit_length(), dtype=np.int32)
             self._place(old)
@@ -199,7 +199,7 @@ class ByteIndex:
         self._look()
 
     def _place(self, numbers: npt.NDArray[np.int32]) -> None:
-        """Put numbers into slots, those that find theirs taken into the next."""
+        """Put numbers into slots, or into the next slot if one is taken."""
         mask = np.int64(len(self._slots) - 1)
         at = (self._hashes[numbers] & np.uint64(mask)).astype(np.int64)
         while len(numbers):
@@ -209,12 +209,12 @@ class ByteIndex:
             numbers, at = numbers[~placed], (at[~placed] + 1) & mask
 
     def remove(self, numbers: Positions) -> None:
-        """Take these keys out; each is there, and given once."""
+        """Remove these keys; each must exist and occur once."""
         self._alive[numbers] = False
         self.live -= len(numbers)
 
     def compact(self) -> Positions:
-        """Number the keys that are there anew, in their order; their numbers until now."""
+        """Renumber the existing keys in order; return their previous numbers."""
         kept = np.flatnonzero(self.alive)
         keys, hashes, spaces = self.keys.take(pa.array(kept)), self._hashes[kept], self.spaces[kept]
         _, ends, data = keys.buffers()
@@ -230,10 +230,10 @@ class ByteIndex:
         return kept
 
     def copy(self) -> "ByteIndex":
-        """The index as it is now, unchanged by what comes; only flags are copied.
+        """The current index, unaffected by later changes; only flags are copied.
 
-        What is behind the count is never read, so the copy shares all other arrays. It is for
-        reading.
+        Entries beyond the count are never read, so the copy shares all other arrays. It is
+        read-only.
         """
         other = ByteIndex()
         other.count, other.live = self.count, self.live
@@ -244,7 +244,7 @@ class ByteIndex:
 
 
 def distinct(numbers: npt.NDArray[T]) -> npt.NDArray[T]:
-    """Each number once, in order; several times as fast as numpy's own way, a hash table."""
+    """The distinct numbers, sorted; several times as fast as numpy, which uses a hash table."""
     ordered = np.sort(numbers)
     if len(ordered) < 2:
         return ordered
@@ -252,7 +252,7 @@ def distinct(numbers: npt.NDArray[T]) -> npt.NDArray[T]:
 
 
 def grown(column: npt.NDArray[T], size: int) -> npt.NDArray[T]:
-    """The column with room for this many items, a fifth more than asked when it has to grow."""
+    """The column with room for this many items; if it must grow, with a fifth more."""
     if size <= len(column):
         return column
     larger = np.empty(size + size // 5 + 16, dtype=column.dtype)

@@ -1,10 +1,10 @@
-"""Where a run is written to."""
+"""The destination of a run."""
 
 from typing import Protocol
 
 
 class Sink(Protocol):
-    """What can be written to."""
+    """Accepts written bytes."""
 
     def write(self, data: memoryview, /) -> object:
-        """Take in some bytes."""
+        """Write some bytes."""

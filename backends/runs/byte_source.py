@@ -1,8 +1,7 @@
-"""Where a run is read from: memory that may be asked for before it is there.
+"""The source of a run: memory whose content must be requested before it is read.
 
-The rows of a run lie in a file that may be far away, or that nobody has checked. Code that reads
-some of it asks for these bytes first, for as many as possible at once: a file far away is asked few
-times.
+The rows of a run are in a file that may be remote or not yet verified. Code requests the bytes that
+it will read, as many as possible at once, so that a remote file needs few requests.
 """
 
 from dataclasses import dataclass
@@ -16,14 +15,14 @@ Ints = npt.NDArray[np.int64]
 
 
 class Source(Protocol):
-    """A file in memory, to be asked before it is read."""
+    """A file in memory, whose bytes must be requested before they are read."""
 
     @property
     def data(self) -> pa.Buffer:
         """All of it."""
 
     def need(self, begins: Ints, stops: Ints) -> None:
-        """Make these spans of bytes readable, or raise what is wrong with them."""
+        """Make these spans of bytes readable, or raise an error if they are damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,4 +32,4 @@ class Whole:
     data: pa.Buffer
 
     def need(self, begins: Ints, stops: Ints) -> None:
-        """All of it is there."""
+        """Does nothing: all bytes are readable."""

@@ -1,4 +1,4 @@
-"""Rows of a table in which no row ends by itself: what to write of those that changed."""
+"""The changes to write for a table whose rows never expire on their own."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS
 
 NO_POLICY: Final = Policy()
-"""Nothing expires by itself: the layer above tables handles time to live."""
+"""Nothing expires on its own, because the layer above tables handles time to live."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,20 @@
-"""Merging runs: which, and how.
+"""Merging of runs: which runs, and how.
 
-**Which** is decided before a batch writes anything, from sizes alone, so that the batch's rows and
-the chosen runs are written once, together. Runs are taken from the newest on while the next is at
-most `ratio` times what is taken already: sizes then grow geometrically from run to run, so runs
-are few and a row is rewritten a logarithm of times. When rows named outgrow open lives by `space`
-everything is merged, which is what gives memory and disk back. The merge of a large table takes as
-long as many batches that touch little, so no two should fall into one batch: every table has a turn
-of its own, one batch in `turns`, and merges in it what would be too large before the next.
+**Which** runs are merged is decided before a batch writes anything, only from sizes, so that the
+batch's rows and the chosen runs are written once, together. Runs are taken from newest to oldest,
+as long as the next one is at most `ratio` times the size taken so far. Sizes then grow
+geometrically, so there are few runs, and a row is rewritten a logarithmic number of times. If the
+number of rows exceeds `space` times the open lives, everything is merged, which releases memory and
+disk space. Merging a large table takes as long as many small batches, so no two such merges should
+fall into one batch: every table has its own turn, one batch in `turns`, in which it merges what
+would become too large before its next turn.
 
-**How**: range of hashes by range of hashes, so that memory does not grow with the table. Shadowed
-rows (a newer run has the key) and closed ones are left out; tombstones go when the oldest run takes
-part. A closed row that is left out cannot bring back an older row of its key: every time of the
-older row is at or before the newer one's, so under any policy it ended no later, and the sweep that
-closed the newer row closed it too. Where that does not hold (`TableSchema.ends_run_back`), a
-tombstone takes its place (`idlestate.backends.runs.table_runs`).
+**How**: one range of hashes at a time, so memory does not grow with the table. Shadowed rows (a
+newer run has the key) and closed rows are dropped; tombstones are dropped if the oldest run takes
+part. Dropping a closed row cannot bring back an older row of its key: every time of the older row
+is at or before that of the newer one, so under any policy it ended no later, and the sweep that
+closed the newer row also closed the older one. Where this does not hold
+(`TableSchema.ends_run_back`), a tombstone replaces the row (`idlestate.backends.runs.table_runs`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,29 +29,29 @@ from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.sweeps import Sweeps
 
 SEGMENT_BYTES = 1 << 28
-"""Bytes of rows that are gathered at once: an Arrow array of texts cannot hold 2 GB."""
+"""Bytes of rows that are gathered at once, because an Arrow string array is limited to 2 GB."""
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePolicy:
-    """When runs are merged, and how large the segments of the result are. No result depends on it.
+    """When runs are merged, and how large the segments of the result are. It affects no results.
 
     Attributes:
-        ratio: a run is merged when it is at most this many times what is newer. Near one, runs of
-            equal size meet: few rows are moved again and again.
-        dense: a batch with at least this share of the open lives merges everything: to write it all
-            costs less than to look for most keys in two places.
+        ratio: a run is merged if its size is at most this many times that of all newer runs. Near
+            1, runs of equal size are merged, so few rows are rewritten repeatedly.
+        dense: a batch with at least this share of the open lives merges everything, because
+            rewriting costs less than looking up most keys in two places.
         space: at most this many rows per open life are kept.
         floor_rows: below this many rows, space does not matter.
-        most_runs: no table has more runs.
-        segment_rows: rows of a segment, about.
-        segment_bytes: bytes of a segment, about, if that is fewer rows; also bytes of rows that
-            leave the table, of those that are gathered at once.
-        turns: one batch in so many is a table's turn. In it the table is also written anew when
-            its due index goes by an older policy.
-        stagger: 0 to 1, another one per shard: decides which batches are its turn, and raises
-            `ratio` by up to one.
+        most_runs: the maximum number of runs of a table.
+        segment_rows: the approximate number of rows in a segment.
+        segment_bytes: the approximate bytes of a segment, if that means fewer rows; also the bytes
+            of rows leaving the table that are gathered at once.
+        turns: one batch in this many is a table's turn. In it, the table is also rewritten if its
+            due index was built under an older policy.
+        stagger: 0 to 1, different per shard: determines which batches are its turn, and raises
+            `ratio` by up to 1.
     """
 
     ratio: float = 1.1
@@ -68,13 +69,13 @@ class MergePolicy:
         return batch_id % self.turns == int(self.stagger * self.turns)
 
     def is_sparse(self, rows: int, live: int) -> bool:
-        """Whether there are more rows than may be kept for this many open lives."""
+        """Whether there are more rows than allowed for this many open lives."""
         return rows > max(self.space * live, self.floor_rows)
 
     def runs_taken(
         self, fresh: int, runs: Sequence[int], live: int, *, is_turn: bool = False
     ) -> int:
-        """How many of the newest runs are rewritten together with a batch's rows.
+        """The number of newest runs to rewrite together with a batch's rows.
 
         Args:
             fresh: rows of the batch.
@@ -85,7 +86,7 @@ class MergePolicy:
         ratio, rows = self.ratio + self.stagger, fresh + sum(runs)
         spare = (self.space - 1) * live
         if is_turn and rows > live + spare / 2:
-            rows += fresh * self.turns  # as it would be at the next turn
+            rows += fresh * self.turns  # the estimate for the next turn
         if self.is_sparse(rows, live) or fresh >= self.dense * live:
             return len(runs)
         if not fresh:
@@ -106,14 +107,14 @@ def stagger(shard: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Rows of a run that count, in order of hash."""
+    """The rows of a run to keep, in order of hash."""
 
     run: Run
     rows: Ints
 
     @property
     def nbytes(self) -> int:
-        """Their bytes, with those of rows between them."""
+        """The bytes of the rows, including rows between them."""
         return self.run.stored.nbytes(int(self.rows[0]), int(self.rows[-1]) + 1)
 
     @property
@@ -132,14 +133,14 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class SegmentPart:
-    """Rows of several runs and of a batch that are gathered when they are asked for."""
+    """Rows of several runs and of a batch, gathered on demand."""
 
     kept: Sequence[_Kept]
     fresh: Rows
 
     @property
     def nbytes(self) -> int:
-        """Their bytes, with those of rows between them."""
+        """The bytes of the rows, including rows between them."""
         return self.fresh.nbytes + sum(each.nbytes for each in self.kept)
 
     @property
@@ -156,7 +157,7 @@ class SegmentPart:
         if len(pieces) == 1:
             return pieces[0]
         hashes = np.concatenate([piece.hashes for piece in pieces])
-        # Runs of sorted numbers one after the other: the stable sort merges them.
+        # The stable sort merges adjacent sorted sequences.
         return Rows.gathered(pieces, np.argsort(hashes, kind="stable"))
 
 
@@ -172,17 +173,16 @@ def merged(
     since: int | None = None,
     upto: int | None = None,
 ) -> Iterator[SegmentPart]:
-    """The rows that count, in order of hash, about `segment_rows` at a time.
+    """The rows to keep, in order of hash, about `segment_rows` at a time.
 
     Args:
         runs: the runs, oldest first.
         sweeps: the history before this batch.
-        closed: per run the rows that this batch replaced or closed.
+        closed: the rows that this batch replaced or closed, per run.
         fresh: the batch's rows, in order of hash.
-        segment_rows, segment_bytes: as in `MergePolicy`; equal hashes stay together, however many
-            there are.
-        keep_tombstones: False when nothing older remains.
-        since, upto: of the runs only rows with hashes from the one to the other count; None: all.
+        segment_rows, segment_bytes: as in `MergePolicy`; any number of equal hashes stays together.
+        keep_tombstones: False if no older run remains.
+        since, upto: only rows of runs with hashes in this range are included; None: all rows.
     """
     for run in runs:
         run.need_all()
@@ -204,7 +204,7 @@ def merged(
 def open_positions(
     runs: Sequence[Run], sweeps: Sweeps, nothing: Rows, upto: int | None
 ) -> list[Ints]:
-    """Per run the rows of open lives; those with hashes up to `upto` (None: all).
+    """The rows of open lives with hashes up to `upto` (None: all), per run.
 
     Args:
         runs: the runs, oldest first.
@@ -237,7 +237,7 @@ def _segments(kept: Sequence[_Kept], fresh: Rows, segment_bytes: int) -> Iterato
 
 
 def _span(run: Run, since: int | None, upto: int | None) -> tuple[int, int]:
-    """The rows with hashes from `since` to `upto`, both included: where they begin and end."""
+    """Where the rows with hashes from `since` to `upto`, both inclusive, begin and end."""
     begin = 0 if since is None else run.stored.first_at(since)
     if upto is None or run.last <= upto:
         return begin, len(run)
@@ -253,7 +253,7 @@ def _kept(
     *,
     keep_tombstones: bool,
 ) -> list[Ints]:
-    """Per run the rows that are neither closed nor shadowed by something newer among these."""
+    """The rows that are neither closed nor shadowed by a newer run among these, per run."""
     found = []
     for at, (run, (begin, stop)) in enumerate(zip(runs, spans, strict=True)):
         if len(closed[at]) == len(run):
@@ -275,7 +275,7 @@ def _kept(
             for other, span in zip(runs[later:], spans[later:], strict=True)
         )
         if run.has_tombstones:
-            # The batch closed open rows; it knew of no tombstones.
+            # The batch closed only open rows, which excludes tombstones.
             newer = chain(newer, [(fresh.hashes, fresh.keys)])
         for hashes, keys in newer:
             shadowed = run.look_up(hashes, keys)

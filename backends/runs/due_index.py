@@ -1,8 +1,8 @@
-"""Which rows of a segment end next: row numbers in order of deadline, coarsely.
+"""Index of the rows of a segment that end next: row numbers in approximate order of deadline.
 
-Deadlines are cut to 16 bits, `(deadline - base_ms) >> shift`, and rows are ordered by that code:
-a radix sort, and 6 bytes a row. A code says when a row can be due, never that it is: whoever asks
-reads the deadlines of the few rows it is given.
+Deadlines are cut to 16 bits, `(deadline - base_ms) >> shift`, and rows are ordered by that code: a
+radix sort, and 6 bytes per row. A code only says when a row can be due, so callers read the
+deadlines of the few rows returned.
 """
 
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ _CODE_BITS = 16
 STRIDE = 512
 """The number of codes from one fence to the next (`sorted_search`)."""
 _DENSE = 32
-"""Where one row in so many is found, marking them is faster than sorting them."""
+"""If at least one row in this many is found, marking rows is faster than sorting them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueIndex:
-    """Rows of one segment in order of their code."""
+    """Rows of one segment in order of their codes."""
 
     rows: npt.NDArray[np.uint32]
     codes: npt.NDArray[np.uint16]
@@ -34,13 +34,13 @@ class DueIndex:
 
     @classmethod
     def of(cls, deadlines_ms: Ints, rows: Ints | None = None) -> "DueIndex":
-        """The index of rows with these deadlines; None: of rows 0, 1 and so on."""
+        """The index of rows with these deadlines; rows None means 0, 1 and so on."""
         if not len(deadlines_ms):
             none = np.zeros(0, dtype=np.uint16)
             return cls(none.astype(np.uint32), none, 0, 0)
         low, high = int(deadlines_ms.min()), int(deadlines_ms.max())
         shift = max(0, (high - low).bit_length() - _CODE_BITS)
-        # Modulo 2**64, so that a span beyond int64 comes out right too.
+        # Modulo 2**64, so that a span beyond int64 is correct too.
         above = deadlines_ms.view(np.uint64) - np.int64(low).view(np.uint64)
         codes = (above >> np.uint64(shift)).astype(np.uint16)
         order = np.argsort(codes, kind="stable")
@@ -55,28 +55,30 @@ class DueIndices:
 
     source: Source
     rows: int
-    """How many rows the run has."""
+    """The number of rows in the run."""
     starts: Ints
-    """The number that the first row of the segment has in the run."""
+    """The number of each segment's first row in the run."""
     counts: Ints
-    """How many rows it has in its index."""
+    """The number of indexed rows of each segment."""
     row_begins: Ints
     code_begins: Ints
-    """Where its rows and codes begin in the file, in uint32 and uint16."""
+    """Where each segment's rows and codes begin in the file, in units of uint32 and uint16."""
     bases_ms: Ints
     shifts: Ints
     fences: Ints
     fence_places: Ints
-    """Codes with the number of their segment, `fence_of`, and where they are in the file."""
+    """Codes combined with their segment number (`fence_of`), and their positions in the file."""
 
     def between(self, after_ms: int, upto_ms: int) -> Ints:
-        """Rows that may have a deadline in (after_ms, upto_ms], every one that has; ascending."""
+        """Rows that may have a deadline in (after_ms, upto_ms], including all that have one;
+        ascending.
+        """
         begins, stops = self._places(self._codes(after_ms), self._codes(upto_ms) + 1)
         return self._rows(begins, stops)
 
     def following(self, after_ms: int) -> tuple[Ints, int]:
-        """What comes after `after_ms`: the rows of its own code, any of which may, and a time
-        before which no other row does (`FOREVER_MS` when there is none).
+        """What ends after `after_ms`: the rows with the same code, which may end after it, and a
+        time before which no other row ends (`FOREVER_MS` if there is none).
         """
         codes = self._codes(after_ms)
         begins, stops = self._places(codes, codes + 1)
@@ -89,9 +91,9 @@ class DueIndices:
         return self._rows(begins, stops), int(next_ms.min(initial=FOREVER_MS))
 
     def _rows(self, begins: Ints, stops: Ints) -> Ints:
-        """The rows of these spans, one for each segment."""
+        """The rows of these spans, one span per segment."""
         rows = int((stops - begins).clip(0).sum())
-        if rows == self.rows:  # all of them, each once
+        if rows == self.rows:  # all rows, each once
             return np.arange(rows)
         some = np.flatnonzero(begins < stops)
         begins, stops = self.row_begins[some] + begins[some], self.row_begins[some] + stops[some]
@@ -109,17 +111,19 @@ class DueIndices:
         return np.sort(found)
 
     def _codes(self, t_ms: int) -> Ints:
-        """In each segment the code of a time; those of times before and after all of them are one
-        beyond.
+        """The code of a time in each segment; times before or after all deadlines get a code just
+        outside the range.
         """
-        # Modulo 2**64, so that a span beyond int64 comes out right too.
+        # Modulo 2**64, so that a span beyond int64 is correct too.
         above = np.int64(t_ms).view(np.uint64) - self.bases_ms.view(np.uint64)
         codes = np.minimum(above >> self.shifts.view(np.uint64), np.uint64(1 << _CODE_BITS))
         is_before = (self.bases_ms > t_ms) | (t_ms == NEVER_MS)
         return np.where(is_before, -1, codes.astype(np.int64))
 
     def _places(self, *codes: Ints) -> list[Ints]:
-        """For each code of each segment the first place with it or a higher one, in its segment."""
+        """For each code of each segment, the first position in the segment with this or a higher
+        code.
+        """
         wanted = np.stack(codes)
         numbers = np.arange(len(self.counts))
         first, end = self.code_begins, self.code_begins + self.counts
@@ -137,5 +141,7 @@ class DueIndices:
 
 
 def fence_of(segment: Ints, codes: Ints) -> Ints:
-    """Codes of segments as numbers that ascend from segment to segment; also of those beyond."""
+    """Codes of segments as numbers that ascend across segments, including codes outside the
+    range.
+    """
     return (segment << (_CODE_BITS + 2)) + codes + 1

@@ -1,8 +1,8 @@
 """Places of entries: lists and maps too large for the row of their key have a row per entry.
 
 The place of such a row in its runs consists of the number of a range and some bits of the entry's
-own hash. So one entry is found by a look-up, and the entries of a key are one range. Different keys
-may share a range.
+hash. So a look-up finds one entry, and the entries of a key form one range. Different keys may
+share a range.
 """
 
 from typing import Final

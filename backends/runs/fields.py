@@ -1,7 +1,7 @@
-"""Columns of accumulators and keys: how they are gathered, joined and carried as Arrow.
+"""Columns of accumulators and keys: gathering, joining and conversion to Arrow.
 
-A field is a numpy array where a value is always there (int64, float64), else an Arrow array.
-Both are moved by the same three functions, so that nothing above cares which it is.
+A field is a numpy array if a value is always present (int64, float64), otherwise an Arrow array.
+The same three functions handle both, so callers need not distinguish them.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def take(field: Field, rows: Rows) -> Field:
 
 
 def join(parts: Sequence[Field]) -> Field:
-    """The fields one after the other."""
+    """The fields, concatenated."""
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0], np.ndarray):
@@ -36,7 +36,7 @@ def slice_field(field: Field, begin: int, stop: int) -> Field:
 
 
 def to_arrow(field: Field) -> pa.Array:
-    """The field as an Arrow array, without a copy where it is numpy."""
+    """The field as an Arrow array; numpy arrays are not copied."""
     return pa.array(field) if isinstance(field, np.ndarray) else field
 
 

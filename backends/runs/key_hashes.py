@@ -1,13 +1,15 @@
 """Hashes of keys, the same in Python as Spark SQL's `xxhash64` in the JVM.
 
-Spark's function is standard XXH64 with seed 42, chained over the columns: the hash of one is the
-seed of the next, and a null leaves it as it is. Booleans, small integers and dates hash as four
-little-endian bytes, long integers and timestamps (microseconds) as eight.
+Spark's function is standard XXH64 with seed 42, chained over the columns: the hash of one column is
+the seed of the next, and a null leaves it unchanged. Booleans, small integers and dates hash as
+four little-endian bytes, long integers and timestamps (microseconds) as eight.
 
-A chain cannot tell (null, a) from (a, null). So keys of several columns are hashed with one long
-column more, whose bit i says that column i is null (`idlestate.pipeline.key_hash` in the JVM).
+A chain cannot tell (null, a) from (a, null). So keys of several columns are hashed with an
+additional long column, whose bit i says that column i is null (`idlestate.pipeline.key_hash` in the
+JVM).
 
-Values of one length are hashed together (`xxh64`), a few by the library.
+Values of equal length are hashed together (`xxh64`); a small number of values is hashed by the
+library.
 """
 
 from collections.abc import Sequence
@@ -22,11 +24,11 @@ from idlestate.backends.runs.xxh64 import xxh64
 
 SEED = 42
 _FEW = 64
-"""So many values and fewer are hashed one by one."""
+"""Up to this many values are hashed one by one."""
 _BLOCK = 1 << 14
-"""So many are hashed at once: what lies between the steps stays in the processor's cache."""
+"""Values hashed at once, so that intermediate results stay in the processor's cache."""
 _BLOCK_BYTES = 1 << 19
-"""So many bytes that lie apart are gathered at once."""
+"""Bytes that are gathered at once if they are not adjacent."""
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -39,7 +41,7 @@ def hash_keys(keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
 
 
 def hash_before(keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
-    """The chain of the first key columns, from which `hash_after` goes on."""
+    """The chain of the first key columns, which `hash_after` continues."""
     hashes = np.full(len(keys[0]), SEED, dtype=np.uint64)
     for column in keys:
         _take_in(hashes, column)
@@ -47,7 +49,7 @@ def hash_before(keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
 
 
 def hash_after(before: npt.NDArray[np.int64], keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
-    """Hashes of rows of several key columns, given the chain of all but the last one."""
+    """Hashes of rows of several key columns, from the chain of all columns except the last."""
     hashes = before.view(np.uint64).copy()
     for column in (keys[-1], _absences(keys)):
         _take_in(hashes, column)
@@ -62,10 +64,10 @@ def _absences(keys: Sequence[pa.Array]) -> pa.Array:
 
 
 def _take_in(hashes: Hashes, column: pa.Array) -> None:
-    """Let every hash be that of its value, with itself as seed."""
+    """Replace every hash with that of its value, with the old hash as seed."""
     data, starts, lengths = _bytes_of(column)
     if len(column) > _FEW and not column.null_count and lengths.min() == lengths.max():
-        at, length = int(starts[0]), int(lengths[0])  # they stand one after the other
+        at, length = int(starts[0]), int(lengths[0])  # they are adjacent
         values = data[at : at + length * len(column)].reshape(len(column), length)
         for begin in range(0, len(column), _BLOCK):
             rows = slice(begin, begin + _BLOCK)
@@ -92,7 +94,7 @@ def _take_in(hashes: Hashes, column: pa.Array) -> None:
 def _bytes_of(
     column: pa.Array,
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The bytes of a column, and where the value of each row begins and how long it is."""
+    """The bytes of a column, and the start and length of each row's value."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         column = column.cast(pa.large_binary())

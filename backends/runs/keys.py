@@ -1,8 +1,8 @@
-"""Keys: equal or not, and distinct keys found once per batch.
+"""Keys: comparison, and the distinct keys of a batch.
 
-A key is one or more columns of strings, binaries, integers, booleans, dates or timestamps, and
-its 64-bit hash (`xxhash64` of the columns, seed 42, as Spark SQL computes it). Hashes sort and
-find; they never decide: keys behind equal hashes are compared, always. Nulls are equal to nulls.
+A key is one or more columns of strings, binaries, integers, booleans, dates or timestamps, and its
+64-bit hash (`xxhash64` of the columns, seed 42, as Spark SQL computes it). Hashes only sort and
+find keys: keys with equal hashes are always compared. Nulls are equal to nulls.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Keys = Sequence[pa.Array]
 
 
 def is_key_type(kind: pa.DataType) -> bool:
-    """Whether keys may be of a type: one whose values are equal iff their bytes are."""
+    """Whether a type is allowed for keys: its values must be equal iff their bytes are."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
@@ -44,7 +44,7 @@ def take_keys(keys: Keys, rows: Ints) -> list[pa.Array]:
 
 
 def are_equal(left: Keys, right: Keys) -> Flags:
-    """Row by row whether two keys are the same."""
+    """Whether two keys are equal, row by row."""
     columns = []
     for a, b in zip(left, right, strict=True):
         same = pc.equal(a, b)
@@ -60,7 +60,7 @@ class Distinct:
     """Rows by their distinct keys, which are numbered in order of hash."""
 
     order: Ints
-    """Every row in order of its key, those of one key as they came."""
+    """Every row in order of its key; rows of one key keep their order."""
     begins: Flags
     """Which rows in this order are the first of their key."""
 
@@ -76,7 +76,7 @@ class Distinct:
 
     @cached_property
     def counts(self) -> Ints:
-        """How many rows each key has."""
+        """The number of rows of each key."""
         return np.diff(self._starts, append=len(self.order))
 
     @cached_property
@@ -101,7 +101,7 @@ def find_distinct(hashes: Ints, keys: Keys) -> Distinct:
 
 
 def _neighbours_have_one_key(by_hash: Distinct, keys: Keys) -> bool:
-    """Whether rows with one hash have one key, where rows came in order: none is gathered."""
+    """Whether rows with equal hashes have equal keys, for sorted rows; gathers no rows."""
     after, before = [c.slice(1) for c in keys], [c.slice(0, len(c) - 1) for c in keys]
     return bool((are_equal(after, before) | by_hash.begins[1:]).all())
 
@@ -112,12 +112,12 @@ def _have_one_key(by_hash: Distinct, keys: Keys) -> bool:
     if 2 * len(others) < len(by_hash.order):
         before = take_keys(keys, by_hash.order[others - 1])
         return bool(are_equal(take_keys(keys, by_hash.order[others]), before).all())
-    # Most rows: all of them, where they are, need no gathering.
+    # If most rows share a hash, comparing all rows in place needs no gathering.
     return bool(are_equal(keys, take_keys(keys, by_hash.first[by_hash.key])).all())
 
 
 def _distinct_of_equal_hashes(hashes: Ints, keys: Keys) -> Distinct:
-    """The same when different keys share a hash: rows sorted by the key itself too."""
+    """The distinct keys if different keys share a hash: rows are also sorted by the key."""
     codes: list[Ints] = []
     for column in keys:
         codes += [

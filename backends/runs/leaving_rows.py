@@ -1,4 +1,4 @@
-"""Rows that leave a table, as a sweep finds them: themselves, their times, the first to end."""
+"""Rows that leave a table, as a sweep finds them: the rows, their times, and the first to end."""
 
 from collections.abc import Iterator
 
@@ -11,12 +11,14 @@ from idlestate.retention.lives import Lives
 from idlestate.retention.policy import Policy
 
 _FIRST_LOOK_MS, _WIDER = 1_000, 16
-"""How far beyond the next end the first deadline is looked for at first, and then each time."""
+"""How far beyond the next end the first deadline is searched at first (ms), and the factor per
+retry.
+"""
 Ints = npt.NDArray[np.int64]
 
 
 def portions(runs: Runs, positions: Ints, most_bytes: int, *, keys: bool = True) -> Iterator[Rows]:
-    """The rows at positions as `Runs.take` returns them, about this many bytes at a time.
+    """The rows at positions as in `Runs.take`, in portions of about this many bytes.
 
     There is at least one portion.
     """
@@ -32,7 +34,7 @@ def portions(runs: Runs, positions: Ints, most_bytes: int, *, keys: bool = True)
 
 
 def lives_of(runs: Runs, positions: Ints) -> Lives:
-    """The times of the rows at positions; in each run they ascend."""
+    """The times of the rows at positions, which ascend in each run."""
     parts, order = [Rows.empty(runs.schema).lives], [np.zeros(0, dtype=np.int64)]
     for run, (chosen, rows) in zip(runs.runs, runs.by_run(positions), strict=True):
         if len(rows):
@@ -42,9 +44,8 @@ def lives_of(runs: Runs, positions: Ints) -> Lives:
 
 
 def first_end_ms(runs: Runs, policy: Policy, upto_ms: int) -> int | None:
-    """The first deadline of an open life, exactly; None when none ends at or before `upto_ms`.
-
-    It costs as much as a sweep of what ended shortly after that deadline.
+    """The exact first deadline of an open life; None if none ends at or before `upto_ms`. It costs
+    as much as a sweep up to shortly after that deadline.
     """
     begin_ms, width_ms = runs.next_end_ms(policy), _FIRST_LOOK_MS
     while begin_ms <= upto_ms:

@@ -1,4 +1,4 @@
-"""Columns as lists of Python values, as `to_pylist` but several times faster, and the way back."""
+"""Converts columns to lists of Python values, several times faster than `to_pylist`, and back."""
 
 from collections.abc import Sequence
 from datetime import UTC
@@ -13,7 +13,7 @@ from idlestate.backends.runs.fields import Field
 from idlestate.errors import RefusedError
 
 _FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""The first and the last time of Python."""
+"""The first and last time that Python can represent."""
 _FRACTIONS = (float, Decimal, np.floating)
 
 
@@ -59,7 +59,7 @@ def python_values(field: Field) -> list[Any]:
 
 
 def value_in(kind: pa.DataType, value: Any) -> Any:
-    """One value as it is read back from a column of this type.
+    """A value in the form in which a column of this type returns it.
 
     Raises:
         pa.ArrowException, OverflowError, TypeError, ValueError: it does not fit.
@@ -90,10 +90,10 @@ def column_of(values: Sequence[Any] | npt.NDArray[Any], kind: pa.DataType) -> pa
 
 
 def check_whole(given: Any, stored: Any) -> None:
-    """Refuse a value of which Arrow has stored a part: it cuts fractions off without a word.
+    """Refuse a value that Arrow stored only in part, because it truncates fractions silently.
 
     Raises:
-        pa.ArrowInvalid: a fraction was given to a type without fractions.
+        pa.ArrowInvalid: a fraction was passed for a type without fractions.
     """
     if isinstance(given, dict) and isinstance(stored, dict):
         for name, value in stored.items():

@@ -1,14 +1,14 @@
-"""How a row lies in a file: all of its columns side by side.
+"""The layout of a row in a file: all of its columns are adjacent.
 
-To look a key up costs a block of the file, a page and a cache line or two, however many columns
-there are. A row is a structure of numpy whose size is a multiple of 8 bytes: `hash` int64;
+A look-up of a key reads one block of the file, a page and a few cache lines, regardless of the
+number of columns. A row is a numpy structure whose size is a multiple of 8 bytes: `hash` int64;
 `created`, `written`, `read`, `armed`, `wakes` int64 milliseconds; the key columns `k0` ...; the
-payload columns under their ids (`idlestate.backends.runs.table_schema`). Booleans take a byte. Of a
-text or binary the row has the place where it begins among those of its segment, in 4 bytes or, of a
-large one, 8; it ends where that of the next row begins, so a row more ends the rows. A column with
-nulls has a byte more, `<name>?`, which is 1 where there is a value. Columns that would say nothing
-are left out of a run: `created` equal to `written`, `read` and `armed` that never were, `wakes`
-that never will be.
+payload columns under their ids (`idlestate.backends.runs.table_schema`). Booleans take a byte. For
+a string or binary, the row contains its offset among those of its segment, in 4 bytes (8 for large
+types); the value ends at the next row's offset, so there is an additional row at the end. A
+nullable column has an additional byte, `<name>?`, which is 1 where there is a value. Columns
+without information are omitted from a run: `created` if equal to `written`, `read` and `armed` if
+never set, `wakes` if it never occurs.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +29,7 @@ from idlestate.retention.rules import NEVER_MS
 
 Records = npt.NDArray[np.void]
 Text: TypeAlias = Callable[[str, pa.DataType, pa.Buffer | None], pa.Array]
-"""Reads a column of texts, given its name, its type and in which rows it has values."""
+"""Reads a column of strings, from its name, its type and the rows with values."""
 HASH_BYTES = 8
 """A row begins with its hash."""
 _ROWS_AT_ONCE = 1 << 13
@@ -38,7 +38,7 @@ _OPTIONAL_TIMES = ("created", "read", "armed", "wakes")
 
 
 def extras_of(rows: Rows, schema: TableSchema) -> frozenset[str]:
-    """What of these rows a layout must have and another might leave out: times, and nulls."""
+    """The optional parts that a layout of these rows must have: times, and nulls."""
     lives = rows.lives
     found = set() if np.array_equal(lives.created_at_ms, lives.written_at_ms) else {"created"}
     for name, times in (("read", lives.read_at_ms), ("armed", lives.armed_at_ms)):
@@ -52,7 +52,7 @@ def extras_of(rows: Rows, schema: TableSchema) -> frozenset[str]:
 
 
 def has_nulls(field: Field) -> bool:
-    """Whether some value is missing."""
+    """Whether any value is missing."""
     return not isinstance(field, np.ndarray) and field.null_count > 0
 
 
@@ -61,11 +61,11 @@ class RowLayout:
     """The columns of the rows of a run."""
 
     schema: pa.Schema
-    """A field that may be null has a byte for it."""
+    """The columns; a nullable field has an additional byte."""
 
     @classmethod
     def of(cls, schema: TableSchema, extras: frozenset[str]) -> "RowLayout":
-        """The layout of rows of a schema, with all that `extras_of` some of them says."""
+        """The layout of rows of a schema, with the optional parts that `extras_of` returned."""
         columns = [(name, pa.int64()) for name in ("hash", "written")]
         columns += [(name, pa.int64()) for name in _OPTIONAL_TIMES if name in extras]
         columns += [(f"k{at}", kind) for at, (_, kind) in enumerate(schema.keys)]
@@ -74,21 +74,21 @@ class RowLayout:
 
     @cached_property
     def extras(self) -> frozenset[str]:
-        """What it has and another might leave out."""
+        """Its optional parts."""
         nulls = {f"{field.name}?" for field in self.schema if field.nullable}
         return frozenset(nulls | (set(self.schema.names) & set(_OPTIONAL_TIMES)))
 
     @cached_property
     def texts(self) -> list[str]:
-        """Its columns of texts and binaries."""
+        """Its string and binary columns."""
         return [field.name for field in self.schema if _is_text(field.type)]
 
     @cached_property
     def dtype(self) -> np.dtype[np.void]:
-        """A row, as numpy reads it."""
+        """The numpy type of a row."""
         fields = [(field.name, _stored(field.type)) for field in self.schema]
         fields += [(f"{field.name}?", np.dtype("u1")) for field in self.schema if field.nullable]
-        # The hash first, which a search reads alone; then so that each is aligned.
+        # The hash comes first, because searches read only it; the others are ordered for alignment.
         fields.sort(key=lambda field: (field[0] != "hash", -field[1].itemsize))
         stops = np.cumsum([kind.itemsize for _, kind in fields])
         return np.dtype(
@@ -101,7 +101,7 @@ class RowLayout:
         )
 
     def pack(self, rows: Rows, schema: TableSchema) -> tuple[Records, list[pa.Buffer]]:
-        """Rows as records, and the texts of each column of these."""
+        """Rows as records, and the strings of each string column."""
         records = np.empty(len(rows) + bool(self.texts), dtype=self.dtype)
         records[len(rows) :] = np.zeros(1, dtype=self.dtype)
         last_words = records.view(np.int64).reshape(len(records), -1)[:, -1]
@@ -137,7 +137,7 @@ class RowLayout:
                 sources.append((records[f"{field.name}?"], is_valid(column)))
         for begin in range(0, len(records), _ROWS_AT_ONCE):
             stop = begin + _ROWS_AT_ONCE
-            # What no column sets is zero: it is less than a word, at the end.
+            # The padding at the end, less than a word, is zero.
             last_words[begin:stop] = 0
             for place, values in sources:
                 some = values[begin:stop]
@@ -150,10 +150,10 @@ class RowLayout:
         """Records as rows.
 
         Args:
-            records: one for each row.
+            records: one per row.
             keys: the key columns to read.
-            payload: the payload columns to read, as the file has them.
-            text: reads a column of texts.
+            payload: the payload columns to read, with their types in the file.
+            text: reads a column of strings.
         """
         fields: list[Field] = []
         for column in payload:
@@ -205,7 +205,7 @@ def _is_large(kind: pa.DataType) -> bool:
 
 
 def _stored(kind: pa.DataType) -> np.dtype[Any]:
-    """What a row has of a column."""
+    """The stored form of a column in a row."""
     if _is_text(kind):
         return np.dtype("<i8" if _is_large(kind) else "<i4")
     if pa.types.is_boolean(kind):

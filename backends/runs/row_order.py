@@ -1,8 +1,8 @@
 """The order of rows by their hashes, or by other numbers.
 
-Each row's position is put into the lower bits of its number, and the numbers are sorted as they
-are: numpy does that several times faster than it finds their order. Hashes have no bits to spare,
-but they are spread evenly, so their upper bits sort nearly all of them.
+Each row's position is put into the lower bits of its number, and the numbers are sorted, because
+numpy's `sort` is several times faster than `argsort`. Hashes have no spare bits, but they are
+evenly distributed, so their upper bits sort nearly all of them.
 """
 
 import numpy as np
@@ -11,21 +11,22 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 _FEW_RUNS = 16
-"""So many ascending stretches are merged faster than all rows are sorted anew."""
+"""Up to this many ascending sequences are merged faster than all rows are sorted."""
 _FEW_TIES = 1_000
-"""So many rows out of order behind equal upper bits are put in order where they are. Hashes that
-are spread evenly have hardly any."""
+"""Up to this many unsorted rows with equal upper bits are sorted in place. Evenly distributed
+hashes have hardly any.
+"""
 
 
 def order_of(numbers: Ints, bits: int) -> Ints:
-    """Positions of numbers from 0 below 2**bits in ascending order, equal numbers as they came."""
+    """Positions of numbers from 0 to 2**bits - 1 in ascending order; the sort is stable."""
     if bits + len(numbers).bit_length() > 63 or _has_few_runs(numbers):
         return np.argsort(numbers, kind="stable")
     return _sorted_rows(numbers << len(numbers).bit_length())
 
 
 def order_by_hash(hashes: Ints) -> tuple[Ints, Ints]:
-    """Positions of rows in order of hash, rows of one hash as they came, and the sorted hashes."""
+    """Positions of rows in stable order of hash, and the sorted hashes."""
     if _has_few_runs(hashes):
         return _sorted(hashes)
     row_bits = len(hashes).bit_length()

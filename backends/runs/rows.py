@@ -1,6 +1,7 @@
 """Rows of a table: the lives of keys as columns, in order of the keys' hashes.
 
-A row whose `written_at_ms` is `NEVER_MS` is a tombstone: the key is gone, whatever older runs say.
+A row whose `written_at_ms` is `NEVER_MS` is a tombstone: the key is removed, even if older runs
+have it.
 """
 
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ class Rows:
 
     @property
     def are_tombstones(self) -> Flags:
-        """Which rows only say that the key is gone."""
+        """Which rows are tombstones."""
         found: Flags = self.lives.written_at_ms == NEVER_MS
         return found
 
@@ -74,7 +75,9 @@ class Rows:
 
     @staticmethod
     def gathered(parts: Sequence["Rows"], rows: Ints | None = None) -> "Rows":
-        """Positions of the parts one after the other, at least one; all of them in turn if None."""
+        """The rows at positions in the concatenated parts (at least one); None: all rows in
+        order.
+        """
         if rows is None and len(parts) == 1:
             return parts[0]
 

@@ -1,7 +1,7 @@
-"""A run: rows in order of hash that were written at once and never change.
+"""A run: rows in order of hash, written at once and never changed.
 
 Its segments are written one by one (`idlestate.backends.runs.segment`) and read as one: the steps
-that look up some keys do not depend on how many segments there are.
+of a look-up do not depend on the number of segments.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,8 +28,8 @@ from idlestate.retention.rules import NEVER_MS, is_due
 
 
 class Revision(Protocol):
-    """What becomes of older rows by a change that their columns alone do not tell. Until they are
-    written anew, which the batch that has the revision does, sweeps go by their lives as stored.
+    """A change to older rows that does not follow from their columns. The batch with the revision
+    rewrites them; until then, sweeps use their stored lives.
     """
 
     @property
@@ -38,23 +38,23 @@ class Revision(Protocol):
 
     @property
     def extras(self) -> frozenset[str]:
-        """What of revised rows a layout must have, as in `extras_of`."""
+        """The optional parts that a layout of revised rows must have, as in `extras_of`."""
 
     def revised(self, rows: Rows) -> Rows:
-        """Rows in the columns of today."""
+        """Rows in the current columns."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Rows of a file, at least one, some 260,000 in each segment."""
+    """The rows of a file, at least one, about 260,000 per segment."""
 
     stored: StoredRows
     columns: Sequence[Column]
-    """Of the payload: those that are read."""
+    """The payload columns that are read."""
     reader: Reader
-    """Brings these into the columns of today."""
+    """Converts these to the current columns."""
     policy: Policy
-    """Its deadlines are indexed under this policy."""
+    """The policy under which its deadlines are indexed."""
     batch_id: int
     """The batch that wrote it: every row was open when that batch had swept."""
     revision: Revision | None = None
@@ -82,12 +82,12 @@ class Run:
 
     @property
     def has_tombstones(self) -> bool:
-        """Whether some rows only say that the key is gone."""
+        """Whether it contains tombstones."""
         return any(segment.has_tombstones for segment in self.stored.segments)
 
     @property
     def extras(self) -> frozenset[str]:
-        """What the layout of its rows in the columns of today must have."""
+        """The optional parts that a layout of its rows in the current columns must have."""
         sources = zip(self.reader.schema.columns, self.reader.sources, strict=True)
         blank = [column for column, source in sources if source is None]
         nulls = {f"{each.id}?" for each in blank if has_nulls(each.blank)}
@@ -95,7 +95,7 @@ class Run:
         return self.stored.layout.extras | nulls | revised
 
     def with_schema(self, schema: TableSchema) -> "Run":
-        """The same rows with other payload columns; those that are new are blank."""
+        """The same rows with other payload columns; new columns are blank."""
         if schema is self.reader.schema:
             return self
         return replace(self, reader=self.reader.with_schema(schema))
@@ -106,17 +106,17 @@ class Run:
         return replace(run, revision=revision)
 
     def need_all(self) -> None:
-        """Have all of it read."""
+        """Request the entire file."""
         self.source.need(np.array([0]), np.array([self.source.data.size]))
 
     def look_up(self, hashes: Ints, keys: Keys, at_keys: Ints | None = None) -> Ints:
-        """The row of each key, tombstones too; -1 where there is none.
+        """The row of each key, including tombstones; -1 where there is none.
 
         Args:
-            hashes, keys: the keys looked for, in order of hash. Without key columns the hash alone
-                is the key.
-            at_keys: where in the columns the keys of these hashes are; None: the columns hold just
-                these keys, in this order.
+            hashes, keys: the keys to look up, in order of hash. Without key columns, the hash is
+                the key.
+            at_keys: the positions of the keys in the columns; None: the columns contain only these
+                keys, in this order.
         """
         found = np.full(len(hashes), -1)
         pending = np.arange(len(hashes))
@@ -177,20 +177,20 @@ class Run:
                 yield records["hash"], self.stored.layout.columns(records, self._keys, text)
 
     def are_tombstones(self, begin: int, stop: int) -> npt.NDArray[np.bool_]:
-        """Which of the rows begin..stop only say that the key is gone."""
+        """Which of the rows begin..stop are tombstones."""
         if not self.has_tombstones:
             return np.zeros(stop - begin, dtype=bool)
         portions = self.stored.portions(begin, stop)
         return np.concatenate([records["written"] == NEVER_MS for records, _ in portions])
 
     def are_swept(self, begin: int, stop: int, sweeps: Sweeps) -> npt.NDArray[np.bool_]:
-        """Which of the rows begin..stop one of these sweeps closed."""
+        """Which of the rows begin..stop were closed by one of these sweeps."""
         portions = self.stored.portions(begin, stop)
         lives = (self.stored.layout.lives(records) for records, _ in portions)
         return np.concatenate([are_swept(sweeps, each) for each in lives])
 
     def closed_by(self, sweeps: Sweeps) -> Sweeps:
-        """Those of a table's sweeps that may have closed rows of the run."""
+        """The sweeps of a table that may have closed rows of the run."""
         own = ending(self.policy)
         return tuple(
             sweep
@@ -199,12 +199,12 @@ class Run:
         )
 
     def due(self, policy: Policy, upto_ms: int, sweeps: Sweeps) -> Ints:
-        """Rows whose lives end at or before `upto_ms` and that no earlier sweep closed.
+        """Rows whose lives end at or before `upto_ms` and were not closed by an earlier sweep.
 
         Args:
             policy: the policy in force.
             upto_ms: how far this sweep goes.
-            sweeps: those that may have closed rows.
+            sweeps: the sweeps that may have closed rows.
         """
         after_ms = self._indexed_after_ms(policy, sweeps)
         if after_ms is not None and upto_ms < self._first_end_ms:
@@ -218,9 +218,8 @@ class Run:
         return rows if is_over.all() else rows[is_over]
 
     def next_end_ms(self, policy: Policy, sweeps: Sweeps) -> int:
-        """No open life of the run ends before this; `FOREVER_MS` when none does.
-
-        Rows of keys that newer runs have count too, and the index is coarse: it may be too early.
+        """No open life of the run ends before this; `FOREVER_MS` if none ends. It may be too early,
+        because it includes shadowed rows and the index is coarse.
         """
         after_ms = self._indexed_after_ms(policy, sweeps)
         if after_ms is None:
@@ -236,7 +235,9 @@ class Run:
         return int(deadlines_ms[deadlines_ms > after_ms].min(initial=next_ms))
 
     def _indexed_after_ms(self, policy: Policy, sweeps: Sweeps) -> int | None:
-        """From where on the index is to be asked; None: not at all, it is of other lives."""
+        """The time from which to query the index; None: it cannot be used, because it is for other
+        lives.
+        """
         is_indexed = ending(policy) == ending(self.policy) and not policy.is_unbounded
         if not is_indexed or self.revision is not None:
             return None
@@ -244,12 +245,12 @@ class Run:
 
     @cached_property
     def _first_end_ms(self) -> int:
-        """The first deadline as stored, under the index's policy; else `FOREVER_MS`."""
+        """The first stored deadline under the index's policy; `FOREVER_MS` if there is none."""
         segments = self.stored.segments
         return min((each.base_ms for each in segments if each.due_rows), default=FOREVER_MS)
 
     def _real_rows(self) -> Ints:
-        """Rows other than tombstones."""
+        """All rows except tombstones."""
         return np.flatnonzero(~self.are_tombstones(0, len(self)))
 
     def lives(self, rows: Ints) -> Lives:
@@ -260,7 +261,7 @@ class Run:
         return every if len(rows) == len(every) else every.take(rows - begin)
 
     def lives_at(self, rows: Ints) -> Lives:
-        """The same as stored, for rows that may be few and far between."""
+        """The stored times of rows, which may be sparse."""
         if _are_adjacent(rows):
             return self.lives(rows)
         return self.stored.layout.lives(self.stored.at(rows)[0])
@@ -273,7 +274,7 @@ class Run:
         return Lives.joined([self._read(*each, keys=False).lives for each in portions]).take(rows)
 
     def _read(self, records: Records, text: Text, *, keys: bool) -> Rows:
-        """Records as rows in the columns of today."""
+        """Records as rows in the current columns."""
         rows = self.stored.layout.unpack(records, self._keys if keys else [], self.columns, text)
         found = replace(rows, payload=self.reader.read(rows.payload, len(rows)))
         return found if self.revision is None else self.revision.revised(found)
@@ -318,7 +319,7 @@ class Run:
 
 
 def _are_adjacent(rows: Ints) -> bool:
-    """Whether these are rows, each behind the one before."""
+    """Whether these rows are consecutive."""
     if not len(rows) or rows[-1] - rows[0] != len(rows) - 1:
         return False
     return bool(np.all(np.diff(rows) == 1))

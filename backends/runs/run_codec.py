@@ -4,8 +4,8 @@ Segments: `idlestate.backends.runs.segment`. Index: an Arrow IPC stream of one r
 `SegmentIndex`, then its length in bytes as a little-endian int64. Its schema metadata:
 `idlestate.run` format version, `idlestate.keys` names and types of the key columns,
 `idlestate.policy` the policy whose deadlines are indexed, both JSON; `idlestate.columns` the
-columns of a row as an Arrow schema. Payload columns are there under their ids
-(`idlestate.backends.runs.table_schema`), so the file says itself which ones it has.
+columns of a row as an Arrow schema. Payload columns have their ids as names
+(`idlestate.backends.runs.table_schema`), so the file itself lists its columns.
 """
 
 import json
@@ -34,16 +34,16 @@ _LENGTH = Struct("<q")
 
 
 class RunError(DamagedStateError, ValueError):
-    """A run cannot be read: it is damaged, or of another version or schema."""
+    """A run cannot be read: it is damaged, or has another version or schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunIndex:
-    """What of a run is known without reading its rows."""
+    """What is known about a run without reading its rows."""
 
     layout: RowLayout
     policy: Policy
-    """Deadlines are indexed under it."""
+    """The policy under which deadlines are indexed."""
     segments: Sequence[SegmentIndex]
 
     def run(self, source: Source, schema: TableSchema, batch_id: int) -> Run:
@@ -57,7 +57,7 @@ def encode_run(
 ) -> tuple[int, RunIndex]:
     """Write the file of a run, segment by segment.
 
-    Returns how many rows it has or stands for, and what `decode_run` would read of it, so that the
+    Returns the number of rows that it has or represents, and what `decode_run` would read, so the
     writer need not read the run back.
 
     Args:
@@ -93,22 +93,22 @@ def encode_run(
 def run_in_memory(
     segments: Iterable[Segment], schema: TableSchema, policy: Policy, batch_id: int
 ) -> Run:
-    """A run that no file has, as `encode_run` would write it."""
+    """A run in memory, as `encode_run` would write it."""
     sink = pa.BufferOutputStream()
     _, index = encode_run(segments, schema, policy, sink)
     return index.run(Whole(sink.getvalue()), schema, batch_id)
 
 
 def decode_run(source: Source, schema: TableSchema, batch_id: int) -> Run:
-    """Open a run; rows stay where they are, and none is read.
+    """Open a run without reading rows.
 
     Args:
         source: the file.
-        schema: the table's columns today; the file may have others, of narrower types.
+        schema: the table's current columns; the file may have others, or narrower types.
         batch_id: the batch that wrote it.
 
     Raises:
-        RunError: damaged, of another format version, or with columns that cannot be read as these.
+        RunError: the file is damaged, has another format version, or has incompatible columns.
     """
     try:
         index = _read_index(source)

@@ -1,9 +1,9 @@
-"""A segment: up to some 260,000 rows of a run, with their filter and due index, to be written.
+"""A segment to be written: up to about 260,000 rows of a run, with their filter and due index.
 
 Layout, each part at a multiple of its entries' size: the rows as records
 (`idlestate.backends.runs.row_layout`), in order of hash; `filter` uint64; `due` uint32 and `code`
-uint16, the due index; the texts of each column that has some, one after the other. The rows of all
-segments of a run lie at multiples of a record's size, so that they can be read as one array.
+uint16, the due index; the strings of each string column, one after the other. The rows of all
+segments of a run start at multiples of a record's size, so they can be read as one array.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 
 
 class SegmentIndex(NamedTuple):
-    """What the run's index has of a segment; places are bytes of the file."""
+    """The entry of a segment in the run's index; positions are byte offsets in the file."""
 
     rows: int
     begin: int
@@ -44,7 +44,7 @@ class SegmentIndex(NamedTuple):
     base_ms: int
     shift: int
     texts: list[int]
-    """Where those of each column begin."""
+    """Where the strings of each column begin."""
     has_tombstones: bool
 
 
@@ -70,15 +70,15 @@ SEGMENT_INDEX = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows in order of hash, at least one; equal hashes never lie in two segments of a run."""
+    """Rows in order of hash, at least one; equal hashes are never in two segments of a run."""
 
     rows: Rows
     extras: frozenset[str]
-    """Of the whole run (`idlestate.backends.runs.row_layout`)."""
+    """The optional parts for the entire run (`idlestate.backends.runs.row_layout`)."""
     due: DueIndex
-    """Empty where the policy ends nothing."""
+    """The due index; empty if the policy ends nothing."""
     filter: Filter | None
-    """None in the oldest run: nearly every key that is looked for there is there."""
+    """The filter; None in the oldest run, which has nearly every key that is looked up in it."""
 
     @classmethod
     def of(
@@ -91,7 +91,7 @@ class Segment:
         if policy.is_unbounded:
             real = np.zeros(0, dtype=np.int64)
         elif rows.lives.wakes_at_ms is not None:
-            # Timers spread over days: one row without any would make the codes too coarse.
+            # Timers are spread over days: a single row without one would make the codes too coarse.
             real = np.flatnonzero(~gone & (due_ms != FOREVER_MS))
         elif gone.any():
             real = np.flatnonzero(~gone)
@@ -102,7 +102,7 @@ class Segment:
         return len(self.rows)
 
     def counted(self, schema: TableSchema) -> int:
-        """How many rows it has, or those of it stand for."""
+        """The number of rows that it has, or that its rows represent."""
         if schema.counted_by is None:
             return len(self)
         at = [column.id for column in schema.columns].index(schema.counted_by)
@@ -111,12 +111,12 @@ class Segment:
     def encode(
         self, schema: TableSchema, layout: RowLayout, at: int
     ) -> tuple[SegmentIndex, Iterator[memoryview]]:
-        """Its bytes, to be written one after the other, and what the run's index has of it.
+        """Its bytes, in pieces to write in order, and its entry in the run's index.
 
         Args:
             schema: the columns of the rows.
-            layout: that of the run.
-            at: where in the file the first byte goes.
+            layout: the layout of the run.
+            at: the file offset of the first byte.
         """
         records, texts = layout.pack(self.rows, schema)
         blocks = np.zeros(0, dtype=np.uint64) if self.filter is None else self.filter.blocks
@@ -150,12 +150,13 @@ class Segment:
 
 
 def fence_rows(begin: int, rows: int, width: int) -> Ints:
-    """The rows whose hashes are kept in memory: the first of all, and of each block of the file.
+    """The rows whose hashes are kept in memory: the first row, and the first of each block of the
+    file.
 
     Args:
         begin: where the records begin.
-        rows: how many there are.
-        width: bytes of each.
+        rows: the number of rows.
+        width: the bytes of each row.
     """
     blocks = np.arange(begin // BLOCK_BYTES + 1, -(-(begin + rows * width) // BLOCK_BYTES))
     first = -(-(blocks * BLOCK_BYTES - begin) // width)

@@ -1,4 +1,4 @@
-"""The rows of a run where they lie in its file."""
+"""The rows of a run in its file."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,22 +17,23 @@ Flags = npt.NDArray[np.bool_]
 
 _HIGHEST_HASH = (1 << 63) - 1
 _MANY = 32
-"""Where one row in so many is looked for, the hashes of all are read."""
+"""If at least one row in this many is searched for, all hashes are read."""
 _DENSE = 4
-"""Where one row in so many is read, the texts of all are, as one column: that is faster, and a
-batch that touches so many open lives merges (`MergePolicy.dense`), so it reads all of them anyway.
+"""If at least one row in this many is read, the strings of all rows are read as one column. That is
+faster, and a batch that touches so many open lives merges (`MergePolicy.dense`), so it reads all
+rows anyway.
 """
 
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows in order of hash, at least one, some 260,000 in each segment."""
+    """Rows in order of hash, at least one, about 260,000 per segment."""
 
     source: Source
     """The file."""
     layout: RowLayout
     segments: Sequence[SegmentIndex]
-    """What is known of each without reading it."""
+    """What is known about each segment without reading it."""
 
     @cached_property
     def starts(self) -> Ints:
@@ -43,7 +44,9 @@ class StoredRows:
         return int(self.starts[-1])
 
     def find(self, hashes: Ints) -> tuple[Ints, Flags]:
-        """For each hash, ascending, the first row with it or a higher one; whether it has it."""
+        """For each hash, ascending, the first row with this or a higher hash, and whether the hash
+        is equal.
+        """
         if not self._are_many(hashes):
             rows = self.first_at_least(hashes)
             return rows, self.have(rows, hashes)
@@ -52,7 +55,7 @@ class StoredRows:
         return rows, every[np.minimum(rows, len(self) - 1)] == hashes
 
     def have(self, rows: Ints, hashes: Ints) -> Flags:
-        """Whether each of these rows, which ascend, has its hash; `len` has none."""
+        """Whether each of these ascending rows has its hash; `len` has none."""
         have: Flags = rows < len(self)
         have[have] = self.hashes_at(rows[have]) == hashes[have]
         return have
@@ -61,22 +64,24 @@ class StoredRows:
         return len(hashes) * _MANY > len(self)
 
     def first_at_least(self, hashes: Ints) -> Ints:
-        """For each hash, ascending, the first row with it or a higher one; `len` where none is."""
+        """For each hash, ascending, the first row with this or a higher hash; `len` if there is
+        none.
+        """
         if self._are_many(hashes):
             places: Ints = np.searchsorted(self.hashes(0, len(self)), hashes)
             return places
         begins, stops = between_fences(*self._fences, len(self), hashes)
-        # All of the rows between two fences lie in one segment, and so does the place.
+        # All rows between two fences are in one segment, and so is the position.
         shift = self._shift(begins)
         begins, stops = begins + shift, stops + shift
-        # Of the last of them no more than the hash: the row may reach into the next block.
+        # Only the hash of the last row, because the row may extend into the next block.
         width = self.layout.dtype.itemsize
         self.source.need(begins * width, (stops - 1) * width + HASH_BYTES)
         return first_at_least(self._records["hash"], begins, stops, hashes) - shift
 
     def first_after(self, hashes: Ints) -> Ints:
-        """For each hash, ascending, the first row with a higher one; `len` where none is."""
-        # Past the highest hash there is no number to look for.
+        """For each hash, ascending, the first row with a higher hash; `len` if there is none."""
+        # There is no number above the highest hash to search for.
         places = self.first_at_least(np.maximum(hashes, hashes + 1))
         places[hashes == _HIGHEST_HASH] = len(self)
         return places
@@ -99,12 +104,12 @@ class StoredRows:
         return found
 
     def _need(self, begins: Ints, stops: Ints) -> None:
-        """Have these spans of records read."""
+        """Request these spans of records."""
         width = self.layout.dtype.itemsize
         self.source.need(begins * width, stops * width)
 
     def at(self, rows: Ints) -> tuple[Records, Text]:
-        """The records of some rows, and how their texts are read."""
+        """The records of some rows, and a function that reads their strings."""
         if len(self.segments) == 1 and len(rows) * _DENSE > len(self):
             (portion,) = self.portions(0, len(self))
             return _some_of(*portion, rows)
@@ -124,7 +129,7 @@ class StoredRows:
             spans[1::2] = self._records[name][at + 1]
             spans[:-1].reshape(-1, 2)[:] += first[:, None]
             self.source.need(spans[:-1:2], spans[1::2])
-            # As a column of the texts that are wanted and, between them, what else is there.
+            # A column of the wanted strings, and of the bytes between them.
             is_string = pa.types.is_string(kind) or pa.types.is_large_string(kind)
             large = pa.large_string() if is_string else pa.large_binary()
             buffers = [None, pa.py_buffer(spans), self.source.data]
@@ -135,7 +140,7 @@ class StoredRows:
         return records, text
 
     def sizes(self, rows: Ints) -> Ints:
-        """The bytes of each of some rows, with its texts."""
+        """The bytes of each of these rows, including strings."""
         at = rows + self._shift(rows)
         if self.layout.texts:
             self._need(at, at + 2)
@@ -147,7 +152,7 @@ class StoredRows:
         return found
 
     def nbytes(self, begin: int, stop: int) -> int:
-        """The bytes of the rows begin..stop, with their texts."""
+        """The bytes of the rows begin..stop, including strings."""
         found = (stop - begin) * self.layout.dtype.itemsize
         for _, at, end in self._pieces(begin, stop):
             for name in self.layout.texts:
@@ -156,12 +161,14 @@ class StoredRows:
         return found
 
     def portions(self, begin: int, stop: int) -> Iterator[tuple[Records, Text]]:
-        """The records of the rows begin..stop, a segment at a time, and how texts are read."""
+        """The records of the rows begin..stop, a segment at a time, and a function that reads
+        strings.
+        """
         for segment, at, end in self._pieces(begin, stop):
             yield self._portion(segment, at, end)
 
     def _pieces(self, begin: int, stop: int) -> Iterator[tuple[SegmentIndex, int, int]]:
-        """Of each segment that has some of the rows begin..stop, the places of their records."""
+        """The positions of the records of the rows begin..stop, per segment that has some."""
         for segment, start in zip(self.segments, self.starts.tolist(), strict=False):
             first, end = max(begin, start), min(stop, start + segment.rows)
             if first < end:
@@ -183,7 +190,7 @@ class StoredRows:
 
     @cached_property
     def _records(self) -> Records:
-        """The whole file as records; those that are rows are where `_shift` says."""
+        """The entire file as records; `_shift` says which of them are rows."""
         kind, data = self.layout.dtype, self.source.data
         return np.frombuffer(data, dtype=kind, count=data.size // kind.itemsize)
 
@@ -193,18 +200,18 @@ class StoredRows:
         return begins // self.layout.dtype.itemsize - self.starts[:-1]
 
     def _shift(self, rows: Ints) -> Ints:
-        """What is added to rows to get the records that they are."""
+        """The offset from row numbers to record numbers."""
         return self._of_segments(self._shifts, rows)
 
     def _of_segments(self, values: Ints, rows: Ints) -> Ints:
-        """For each row the value of its segment."""
+        """The value of each row's segment."""
         if len(values) == 1:
             return values
         return values[np.searchsorted(self.starts[1:-1], rows, side="right")]
 
     @cached_property
     def _fences(self) -> tuple[Ints, Ints]:
-        """Hashes kept in memory, and the rows that have them."""
+        """Hashes kept in memory, and their rows."""
         width = self.layout.dtype.itemsize
         rows = [
             fence_rows(segment.begin, segment.rows, width) + start

@@ -1,11 +1,10 @@
-"""What sweeps closed: expiry without a write.
+"""The history of sweeps: expiry without a write.
 
-A row that a sweep closes stays in its run. It is gone because a sweep is remembered that came
-after the run was written, and that under its own policy found the row due. So a policy that grants
-longer lives later revives nothing, and forgetting a million lives costs as much as forgetting one.
-
-Of sweeps under one policy the farthest says it all: there is one entry per policy as long as time
-does not run back, and none once every run was written after it.
+A row that a sweep closes stays in its run. It is expired if the history contains a sweep after the
+run was written that found the row due under the sweep's own policy. So a later policy with longer
+lives revives nothing, and expiring a million lives costs as much as expiring one. Only the farthest
+sweep under a policy matters: there is one entry per policy as long as time does not go backwards,
+and none once every run was written after it.
 """
 
 from collections.abc import Sequence
@@ -24,13 +23,15 @@ Flags = npt.NDArray[np.bool_]
 
 @lru_cache(maxsize=64)
 def ending(policy: Policy) -> Policy:
-    """What of a policy decides when lives end; equal for policies that end every life alike."""
+    """The part of a policy that decides when lives end; equal for policies that end all lives at
+    the same times.
+    """
     return replace(policy, time=TimeDomain.EVENT, remember_ms=None)
 
 
 def timed(policy: Policy) -> Policy:
-    """The policy by which lives with times of their own (`wakes`) are indexed: one without a rule
-    ends none, but they have their times.
+    """The policy used to index lives with their own times (`wakes`): even without a rule, they are
+    due at these times.
     """
     return replace(policy, max_lifetime_ms=FOREVER_MS) if policy.is_unbounded else policy
 
@@ -48,7 +49,7 @@ Sweeps = tuple[Sweep, ...]
 
 
 def with_sweep(sweeps: Sweeps, policy: Policy, to_ms: int | None, batch_id: int) -> Sweeps:
-    """The history with one more sweep (None: there was none)."""
+    """The history with one more sweep; None adds nothing."""
     if to_ms is None or policy.is_unbounded:
         return sweeps
     newest = Sweep(ending(policy), to_ms, batch_id)
@@ -59,18 +60,18 @@ def with_sweep(sweeps: Sweeps, policy: Policy, to_ms: int | None, batch_id: int)
 
 
 def since(sweeps: Sweeps, batch_id: int) -> Sweeps:
-    """The sweeps that a run written in batch `batch_id` went through."""
+    """The sweeps that apply to a run written in batch `batch_id`."""
     return tuple(sweep for sweep in sweeps if sweep.batch_id > batch_id)
 
 
 def reached_ms(sweeps: Sequence[Sweep], policy: Policy, nothing_ms: int) -> int:
-    """How far these sweeps got under a policy; `nothing_ms` when there was none."""
+    """How far these sweeps got under a policy; `nothing_ms` if there were none."""
     alike = ending(policy)
     return max((each.to_ms for each in sweeps if each.policy == alike), default=nothing_ms)
 
 
 def are_swept(sweeps: Sequence[Sweep], lives: Lives) -> Flags:
-    """Which lives one of these sweeps closed."""
+    """Which lives were closed by one of these sweeps."""
     gone = np.zeros(len(lives), dtype=bool)
     for sweep in sweeps:
         gone |= is_due(lives.due_ms(sweep.policy), sweep.to_ms)

@@ -1,8 +1,8 @@
 """The rows of a shard as runs, oldest to newest: a log-structured table.
 
-A batch adds one run of what it touched, or writes it together with older runs it takes in
-(`compaction`); nothing that stands is changed. A key is looked for from the newest run to the
-oldest and the first row found counts. Which rows ended is remembered as sweeps, not written
+A batch writes one run with the rows that it touched, possibly merged with older runs
+(`compaction`); existing runs never change. A key is looked up from the newest run to the oldest,
+and the first row found counts. Ended rows are not written, but follow from the history of sweeps
 (`sweeps`).
 """
 
@@ -33,7 +33,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs, the sweeps they went through, and how many lives are open."""
+    """Runs, the sweeps that apply to them, and the number of open lives."""
 
     schema: TableSchema
     runs: tuple[Run, ...] = ()
@@ -41,7 +41,7 @@ class Runs:
     live: int = 0
 
     def with_schema(self, schema: TableSchema) -> "Runs":
-        """The same rows with other payload columns; those that are new are blank."""
+        """The same rows with other payload columns; new columns are blank."""
         runs = tuple(run.with_schema(schema) for run in self.runs)
         return replace(self, schema=schema, runs=runs)
 
@@ -50,10 +50,10 @@ class Runs:
         return replace(self, runs=tuple(run.with_revision(revision) for run in self.runs))
 
     def look_up(self, hashes: Ints, keys: Keys) -> tuple[Ints, Rows]:
-        """Where open lives of these keys are: a position or -1, and the rows found without keys.
+        """The positions of open lives of these keys (-1: none), and their rows without keys.
 
         Args:
-            hashes, keys: the keys looked for, in order of hash.
+            hashes, keys: the keys to look up, in order of hash.
         """
         at = np.full(len(hashes), -1)
         pending = np.arange(len(hashes))
@@ -72,7 +72,7 @@ class Runs:
     def between(self, firsts: Ints, lasts: Ints) -> tuple[Ints, Rows]:
         """The rows of open lives with hashes in some ranges, and their positions.
 
-        Sweeps are not asked; where a policy ends lives, ask `are_swept`.
+        Sweeps are not considered; if a policy ends lives, use `are_swept`.
 
         Args:
             firsts: the lowest hash of each range, ascending.
@@ -106,12 +106,12 @@ class Runs:
         return Rows.gathered(parts, np.argsort(np.concatenate(order)))
 
     def due(self, policy: Policy, upto_ms: int | None, besides: Ints) -> Ints:
-        """Positions of the open lives that end at or before `upto_ms` (None: of none).
+        """Positions of the open lives that end at or before `upto_ms` (None: no lives).
 
         Args:
             policy: the policy in force.
             upto_ms: how far a sweep goes.
-            besides: positions that are not asked for.
+            besides: positions to leave out.
         """
         found = [np.zeros(0, dtype=np.int64)]
         if upto_ms is None or policy.is_unbounded:
@@ -126,7 +126,7 @@ class Runs:
         return np.concatenate(found)
 
     def next_end_ms(self, policy: Policy) -> int:
-        """No open life ends before this; `FOREVER_MS` when none does."""
+        """No open life ends before this; `FOREVER_MS` if none ends."""
         if policy.is_unbounded or not self.live:
             return FOREVER_MS
         return min(run.next_end_ms(policy, run.closed_by(self.sweeps)) for run in self.runs)
@@ -134,12 +134,11 @@ class Runs:
     def open_rows(
         self, since: int, most_rows: int, most_bytes: int = SEGMENT_BYTES
     ) -> tuple[Rows, int | None]:
-        """Some open lives in order of hash, and the hash to go on from; None: there are no more.
+        """Some open lives in order of hash, and the hash to continue from; None: there are no more.
 
         Args:
             since: the lowest hash; `LOWEST_HASH` at first.
-            most_rows: rows that are looked at, closed ones too. Equal hashes stay together, however
-                many there are.
+            most_rows: the rows to read, including closed ones; equal hashes stay together.
             most_bytes: fewer rows are returned if they are larger.
         """
         nothing = Rows.empty(self.schema)
@@ -174,7 +173,7 @@ class Runs:
         """The times of open lives.
 
         Args:
-            share: of so large a part of the rows, those with the lowest hashes; None: of all.
+            share: the share of the rows to read, those with the lowest hashes; None: all rows.
         """
         upto = None
         if share is not None and self.runs:
@@ -195,13 +194,13 @@ class Runs:
         batch_id: int,
         merge: MergePolicy,
     ) -> "Next":
-        """What a batch makes of the runs.
+        """The runs after a batch.
 
         Args:
-            fresh: rows of the batch, in order of hash; tombstones too.
+            fresh: rows of the batch, including tombstones, in order of hash.
             closed: positions of the rows that it replaced or closed.
-            live: open lives after it.
-            policy, sweep_at_ms: what it swept by and how far (None: not at all).
+            live: the number of open lives after the batch.
+            policy, sweep_at_ms: the policy of its sweep, and how far it swept (None: not at all).
             batch_id: its number, higher than that of any run.
             merge: when runs are merged.
         """
@@ -213,7 +212,7 @@ class Runs:
         return Next(self, fresh, closed, live, policy, sweep_at_ms, batch_id, merge, taken)
 
     def _is_stale(self, policy: Policy) -> bool:
-        """Whether some run is indexed by another policy, so that sweeps scan all its rows."""
+        """Whether a run is indexed under another policy, so that sweeps scan all its rows."""
         return not policy.is_unbounded and any(
             ending(run.policy) != ending(policy) for run in self.runs
         )
@@ -222,7 +221,7 @@ class Runs:
         return [0, *accumulate(len(run) for run in self.runs)][:-1]
 
     def by_run(self, positions: Ints) -> list[tuple[Ints, Ints]]:
-        """For each run which of the positions are its own, and the rows in it."""
+        """For each run, which of the positions belong to it, and their rows in it."""
         bounds = [*self._starts(), sum(len(run) for run in self.runs)]
         if len(self.runs) == 1:
             return [(np.arange(len(positions)), positions)]
@@ -234,7 +233,7 @@ class Runs:
         return found
 
     def are_swept(self, positions: Ints, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Which of the rows at these positions a sweep closed."""
+        """Which of the rows at these positions were closed by a sweep."""
         gone = np.zeros(len(positions), dtype=bool)
         closed_by = [run.closed_by(self.sweeps) for run in self.runs]
         if not any(closed_by):
@@ -250,7 +249,7 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What a batch makes of runs: which stay, and what the one it writes holds."""
+    """The runs after a batch: those that remain, and the content of the new one."""
 
     before: Runs
     fresh: Rows
@@ -261,7 +260,7 @@ class Next:
     batch_id: int
     merge: MergePolicy
     taken: int
-    """How many of the newest runs the new one replaces."""
+    """The number of newest runs that the new run replaces."""
 
     @property
     def writes(self) -> bool:
@@ -269,7 +268,9 @@ class Next:
         return bool(self.taken or len(self.fresh))
 
     def segments(self) -> Iterator[Segment]:
-        """The run to write, segment by segment; none when nothing is left of what it replaces."""
+        """The segments of the run to write; none if nothing remains of the runs that it
+        replaces.
+        """
         stay = len(self.before.runs) - self.taken
         with_filter = stay > 0 and not self.before.schema.is_log
         closed = [rows for _, rows in self.before.by_run(self.closed)]
@@ -291,7 +292,7 @@ class Next:
             yield Segment.of(part.rows(), extras, self.policy, with_filter=with_filter)
 
     def with_run(self, run: Run | None) -> Runs:
-        """The next runs; `run` is what was written of `segments()`, None for nothing."""
+        """The next runs; `run` contains the written `segments()`, None if there were none."""
         stay = len(self.before.runs) - self.taken
         runs = self.before.runs[:stay] + ((run,) if run else ())
         oldest = min((run.batch_id for run in runs), default=self.batch_id)
@@ -310,8 +311,8 @@ class Next:
         return with_sweep(self.before.sweeps, self.policy, self.sweep_at_ms, self.batch_id)
 
     def _with_tombstones(self, older: tuple[Run, ...], taken: tuple[Run, ...]) -> Rows:
-        """The batch's rows, and tombstones in place of closed rows that would bring back an older
-        row of their key by being left out.
+        """The batch's rows, and tombstones for closed rows whose removal would bring back an older
+        row of their key.
         """
         schema = self.before.schema
         staying = replace(self.before, runs=older, sweeps=self._sweeps)
@@ -339,7 +340,7 @@ class Next:
 
 
 def _shadowed(parts: Iterable[tuple[Ints, Keys]], newer: Sequence[Run]) -> npt.NDArray[np.bool_]:
-    """Which keys are in a newer run; of each part the hashes, in order, and the keys."""
+    """Which keys are in a newer run; takes the sorted hashes and the keys of each part."""
     found = [np.zeros(0, dtype=bool)]
     for hashes, keys in parts:
         is_in = np.zeros(len(hashes), dtype=bool)

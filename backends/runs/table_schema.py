@@ -1,8 +1,8 @@
-"""What a table's rows are made of: key columns, and payload columns with ids that never change.
+"""The columns of a table: key columns, and payload columns with ids that never change.
 
-A run's file names its columns by id, so a table may get columns and lose some while older runs
-stay as they are: a column that a run lacks reads as its `blank`, one that it has too many is not
-read, one of a narrower type is widened as it is read.
+A run's file names its columns by id, so a table may gain and lose columns without a rewrite of
+older runs: a column that a run lacks is read as its `blank`, a surplus column is not read, and a
+narrower type is widened on reading.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ class Column:
     """A payload column.
 
     Attributes:
-        id: its name in files; no other column of the table ever has it.
-        blank: one row: the value of a life that began before the column was there. A numpy array
-            where a value is always there, else an Arrow array of the column's type.
-        may_return: whether a definition may drop the column and a later one have it again.
+        id: its name in files; never used for another column of the table.
+        blank: one row with the value for lives that began before the column existed. A numpy array
+            if a value is always present, otherwise an Arrow array of the column's type.
+        may_return: whether a definition may drop the column and a later one add it again.
     """
 
     id: str
@@ -34,42 +34,42 @@ class Column:
 
     @property
     def kind(self) -> pa.DataType:
-        """Its Arrow type, in files."""
+        """Its Arrow type in files."""
         return to_arrow(self.blank).type
 
     @property
     def is_numpy(self) -> bool:
-        """Whether it moves as a numpy array."""
+        """Whether it is handled as a numpy array."""
         return isinstance(self.blank, np.ndarray)
 
     def blanks(self, rows: int) -> Field:
-        """The column of this many lives that never got a value."""
+        """The column for this many lives without a value."""
         return take(self.blank, np.zeros(rows, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableSchema:
-    """The columns of a table besides hash and times."""
+    """The columns of a table, in addition to hash and times."""
 
     keys: KeyColumns = ()
     columns: tuple[Column, ...] = ()
     is_log: bool = False
-    """Whether rows replace no others, so that one key may have many and none is looked up."""
+    """Whether rows never replace others, so a key may have many rows, and none is looked up."""
     ends_run_back: bool = False
-    """Whether a row may end before an older one of its key would: a function removes a timer, or a
-    state that a late record sets again.
+    """Whether a row may end before an older row of its key would: a function may remove a timer, or
+    a state that a late record sets again.
     """
     counted_by: str | None = None
-    """The column that says how many rows each row stands for; None: one."""
+    """The column with the number of rows that each row represents; None: one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Brings the columns of an older file into the schema of today.
+    """Converts the columns of an older file to the current schema.
 
     Attributes:
-        schema: that of today.
-        sources: per column of it the place among the file's columns that are read, or None.
+        schema: the current schema.
+        sources: for each of its columns, the index among the columns read from the file, or None.
     """
 
     schema: TableSchema
@@ -77,12 +77,12 @@ class Reader:
 
     @classmethod
     def of(cls, schema: TableSchema, stored: Sequence[str]) -> "Reader":
-        """The reader of a file that has these of the schema's columns."""
+        """The reader of a file that has these columns of the schema."""
         at = {name: place for place, name in enumerate(stored)}
         return cls(schema, tuple(at.get(column.id) for column in schema.columns))
 
     def with_schema(self, schema: TableSchema) -> "Reader":
-        """The reader of the same file for other columns; those that are new are not in the file."""
+        """The reader of the same file for other columns; the file lacks new ones."""
         at = {
             column.id: source
             for column, source in zip(self.schema.columns, self.sources, strict=True)
@@ -98,7 +98,9 @@ class Reader:
 
 
 def widens(stored: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether every value of the stored type is one of the other, so that it may be read as it."""
+    """Whether every value of the stored type is valid in the other type, so it may be read as that
+    type.
+    """
     if stored == kind:
         return True
     types: Any = pa.types

@@ -1,4 +1,4 @@
-"""Values as numbers that compare as the values do, so that numpy sorts any column."""
+"""Converts values to numbers with the same order, so that numpy can sort any column."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def order_codes(array: pa.Array) -> Ints:
-    """Numbers that compare as the values do; nulls get any number."""
+    """Numbers with the same order as the values; nulls get any number."""
     kind = array.type
     codes: Ints
     if pa.types.is_floating(kind):
@@ -29,7 +29,7 @@ def order_codes(array: pa.Array) -> Ints:
 
 
 def order_keys(column: pa.Array) -> list[Ints]:
-    """Arrays that compare as the values do one after the other, nulls before every value."""
+    """Arrays that, compared one after the other, have the order of the values, with nulls first."""
     if not column.null_count:
         return [order_codes(column)]
     present = is_valid(column)

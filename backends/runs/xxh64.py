@@ -1,7 +1,7 @@
-"""XXH64 of many values of one length, in array steps.
+"""XXH64 of many values of equal length, by array operations.
 
-The algorithm is that of the library, which hashes one value at a call: at 20 bytes this costs a
-tenth of a call each from some hundred values on. Source: the XXH64 specification,
+The library hashes one value per call; from some hundred values of 20 bytes on, this takes a tenth
+of that time per value. Source: the XXH64 specification,
 https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
 """
 
@@ -24,10 +24,10 @@ _STRIPE = 32
 
 
 def xxh64(values: npt.NDArray[np.uint8], seeds: Hashes) -> Hashes:
-    """The hash of each value, with a seed of its own.
+    """The hash of each value, each with its own seed.
 
     Args:
-        values: a row of bytes each, in one piece.
+        values: a contiguous row of bytes per value.
         seeds: one per value.
     """
     at, length = 0, values.shape[1]
@@ -79,7 +79,7 @@ def xxh64(values: npt.NDArray[np.uint8], seeds: Hashes) -> Hashes:
 
 
 def _round(lane: Hashes, word: Hashes) -> Hashes:
-    """Take a word, which is used up, into a lane, in place."""
+    """Mix a word, which is overwritten, into a lane in place."""
     word *= _P2
     lane += word
     _turn(lane, 31)
@@ -88,13 +88,13 @@ def _round(lane: Hashes, word: Hashes) -> Hashes:
 
 
 def _turn(value: Hashes, by: int) -> None:
-    """Turn bits left, in place."""
+    """Rotate bits left in place."""
     over = value >> np.uint64(64 - by)
     value <<= np.uint64(by)
     value |= over
 
 
 def _read(values: npt.NDArray[np.uint8], at: int, kind: str) -> Hashes:
-    """The number that stands at a place of each value, as it lies there: not aligned."""
+    """The unaligned number at an offset of each value."""
     numbers = values[:, at : at + np.dtype(kind).itemsize].view(kind)[:, 0]
     return numbers.astype(np.uint64)
