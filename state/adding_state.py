@@ -37,7 +37,7 @@ class AddingState(State[SingleTable], ABC):
         return self._merged(left, right)
 
     def _normal_or_none(self, merged: Any) -> Any:
-        """What a user's function made, refused if it has another type; None removes."""
+        """The result of a user's function, refused if it has another type; None removes."""
         return merged if merged is None else self.table.layout.value.normal(merged)
 
     def _given(self, values: Many) -> list[Any]:

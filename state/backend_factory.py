@@ -71,7 +71,7 @@ def open_backend(
         key_type: Arrow type of keys; default: string.
         namespace_type: Arrow type of namespaces; default: string.
         groups: the key groups of this backend; default: all.
-        clock: default: the system's.
+        clock: the clock; default: the system's.
         restore: folders of snapshots to start with, of any kind of backend; other key groups in
             them are ignored.
 

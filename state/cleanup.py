@@ -29,7 +29,7 @@ class IncrementalStep:
     """Cleanup during accesses: each access pays for visiting a few keys.
 
     The keys are visited in portions, since visiting one key costs as much as visiting a hundred
-    together. Between portions, a step is one turn of an iterator.
+    together. Between portions, a step only advances an iterator.
 
     Attributes:
         step: called by each access.
@@ -46,7 +46,9 @@ class IncrementalStep:
         self._oldest_ms = self._begun_ms if table.is_blank() else NEVER_MS
 
     def _portions(self) -> Iterator[Iterator[None]]:
-        """Yield for accesses that only pay; visit a portion once it is paid."""
+        """Yield for accesses that only count; visit a portion once enough accesses have been
+        counted.
+        """
         accesses = max(self.PORTION // self._size, 1)
         while True:
             if not self._go(accesses * self._size):
@@ -92,7 +94,7 @@ class SnapshotFilter:
         self._marks = marks_entries
 
     def __call__(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """The rows that stay."""
+        """The remaining rows."""
         layout, ttl, now = self._layout, self._ttl, self._now_ms
         for row in rows:
             if not row.value:

@@ -32,8 +32,8 @@ class IdleRetention:
             policy: the windows and the time domain; the rule is off iff the policy's idle rule is
                 off.
             cleanup_time: value state of 64-bit integers.
-            timers: keep the timers of cleanups, beside other timers.
-            namespace: of the timers.
+            timers: the service for cleanup timers; it may have other timers too.
+            namespace: the namespace of the timers.
         """
         self._policy = policy
         self._cleanup_time = cleanup_time

@@ -65,7 +65,7 @@ class IdleBatches:
         """Take at most this many keys whose cleanup time has come; the caller clears their states.
 
         Returns:
-            The keys, and whether these were the last ones: else call again.
+            The keys, and whether these were the last ones; if not, call again.
         """
         taken = self._timers.take_due(self._policy.time, now_ms, limit)
         stored: Any = self._cleanup_time.get_many(taken.keys)

@@ -129,7 +129,7 @@ def _string_hashes(
     Args:
         units: UTF-16 units of all strings, as numbers.
         starts: where each string begins.
-        sizes: how many units it has.
+        sizes: the number of units of each string.
     """
     order = np.argsort(sizes, kind="stable")
     sizes, starts = sizes[order], starts[order]

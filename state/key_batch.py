@@ -32,7 +32,7 @@ class KeyBatch:
 
         Raises:
             NullValueError: one of them is None.
-            StateTypeError: one is of another type.
+            StateTypeError: one has another type.
         """
         if isinstance(given, KeyBatch):
             return given
@@ -91,7 +91,7 @@ def encoded_keys(codec: Codec, given: Any) -> pa.BinaryArray:
     """The bytes of each key, null for None.
 
     Raises:
-        StateTypeError: one is of another type.
+        StateTypeError: one has another type.
     """
     keys = in_type(codec.kind, array_or_list(given))
     if isinstance(keys, pa.Array):

@@ -22,7 +22,7 @@ class ListState(State[ListTable]):
         return self.table.get(self._key, self.namespace)
 
     def add(self, element: Any) -> None:
-        """Put an element behind the others."""
+        """Append an element."""
         self._check(element)
         self.table.append(self._key, self.namespace, self._stored([self._normal(element)]))
 

@@ -5,7 +5,7 @@
     union       after a restore, each instance has all elements of all instances
     broadcast   a map that is the same on all instances; new ones get a copy
 
-It is never on RocksDB, as in Flink: it is small, in memory, and part of snapshots. It has no time
+As in Flink, it is never in RocksDB: it is small, in memory, and part of snapshots. It has no time
 to live.
 """
 
@@ -237,7 +237,9 @@ class OperatorStateStore:
 
 
 def _as_stored(name: str, codec: Codec, value: Any) -> Any:
-    """The value as a restore would have it; what a snapshot could not write is refused at once."""
+    """The value as a restore would return it; a value that a snapshot could not write is refused at
+    once.
+    """
     try:
         return codec.decode(codec.encode(value))
     except StateTypeError as error:

@@ -1,7 +1,7 @@
 """Redistribution of operator state when the number of instances changes.
 
-As in Flink's `RoundRobinOperatorStateRepartitioner`. It distributes offsets of partitions in the
-files (handles) that the old instances wrote, without reading them.
+It works like Flink's `RoundRobinOperatorStateRepartitioner`: it distributes offsets of partitions
+in the files (handles) that the old instances wrote, without reading them.
 
     split       all partitions of a state, in the order of the old instances, in contiguous parts of
                 equal length; the instances that get one more follow those of the previous state

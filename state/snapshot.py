@@ -23,7 +23,7 @@ def mode_from(given: object) -> SnapshotMode:
     """A mode that a caller passed.
 
     Raises:
-        StateTypeError: it is none; its text is not accepted.
+        StateTypeError: it is not a `SnapshotMode`; text is not accepted.
     """
     if not isinstance(given, SnapshotMode):
         raise StateTypeError(f"mode {given!r} is not valid: pass a SnapshotMode")
@@ -37,7 +37,7 @@ class Snapshot(Protocol):
         """Write it; the folder is complete and durable when this returns."""
 
     def finish_in_thread(self) -> Future[SnapshotInfo]:
-        """`finish` in a thread of its own, while this one goes on using the backend."""
+        """`finish` in a separate thread, while this one continues to use the backend."""
 
     def discard(self) -> None:
         """Release it without writing."""
@@ -74,7 +74,7 @@ class HeldSnapshot:
             self._release()
 
     def finish_in_thread(self) -> Future[SnapshotInfo]:
-        """`finish` in a thread of its own, while this one goes on using the backend.
+        """`finish` in a separate thread, while this one continues to use the backend.
 
         The future has the result or the error of `finish`; the process waits for it before it ends.
         """

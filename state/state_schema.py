@@ -74,7 +74,7 @@ class StateSchema:
         )
 
     def next_family(self) -> str:
-        """A column family that no state has had, for rows of this one that are rewritten."""
+        """A new column family, for rewritten rows of this state."""
         # The mark is not at the end: `state a'` is the family of a state named `a'`.
         prefix, _, _ = self.family.partition(" ")
         return f"{prefix}' {self.name}"

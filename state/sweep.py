@@ -35,7 +35,7 @@ class TableSweep:
     """One walk over one state.
 
     Attributes:
-        done: whether it came to the end.
+        done: whether it has reached the end.
     """
 
     def __init__(self, name: str, table: Table, ttl: Ttl) -> None:

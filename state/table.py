@@ -1,4 +1,4 @@
-"""The interface of a backend's table for one state. It stores, and knows nothing of time to live.
+"""The interface of a backend's table for one state, which does not depend on time to live.
 
 Rows are addressed by (key, namespace), in a map also by the user key. Stored values are opaque: the
 value alone, or `(value, timestamp)` if the layer above uses timestamps. The only use of timestamps

@@ -1,6 +1,6 @@
 """Time to live as a layer over tables: adds timestamps to values, and checks them on reads.
 
-The tables below know nothing of it. A stored value is `(value, timestamp)`. An expired value is
+The tables below do not depend on it. A stored value is `(value, timestamp)`. An expired value is
 removed by the read that finds it, by cleanup, or by a compaction, whichever comes first.
 """
 

@@ -1,7 +1,7 @@
-"""Keys and values of a batch as they are given: brought into the declared type, or refused.
+"""Converts keys and values of a batch to the declared type, or refuses them.
 
-Python objects must be what a codec accepts. Arrow and numpy arrays may have another width or
-encoding, such as int32 for int64, or a dictionary of strings for strings.
+Python objects must be of the types that a codec accepts. Arrow and numpy arrays may have another
+width or encoding, such as int32 for int64, or a dictionary of strings for strings.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ _PLAIN: Final = (
     (pa.types.is_string, str),
     (pa.types.is_binary, bytes),
 )
-"""Python's types that codecs return for Arrow types."""
+"""The Python types that codecs return for Arrow types."""
 
 
 def array_or_list(given: Any) -> pa.Array | list[Any]:
-    """Keys or values as one Arrow array if they are given as an array, else as a list."""
+    """Keys or values as one Arrow array if an array was passed, otherwise as a list."""
     if isinstance(given, np.ndarray) and given.dtype.kind in "biufUS":
         try:
             return pa.array(given)
@@ -40,10 +40,10 @@ def array_or_list(given: Any) -> pa.Array | list[Any]:
 
 
 def listed(given: Any, of: str = "a batch") -> list[Any]:
-    """What a caller passed as several objects, as a list.
+    """Several objects that a caller passed, as a list.
 
     Raises:
-        StateTypeError: it is a single one. A text is one too, not its characters.
+        StateTypeError: it is a single object; a string counts as one.
     """
     if not isinstance(given, str | bytes):
         try:
@@ -54,10 +54,10 @@ def listed(given: Any, of: str = "a batch") -> list[Any]:
 
 
 def in_type(kind: pa.DataType, given: pa.Array | list[Any]) -> pa.Array | list[Any]:
-    """An Arrow array of the declared type; or objects, each of which its codec has to check.
+    """An Arrow array of the declared type, or objects that the codec must check one by one.
 
     Raises:
-        StateTypeError: an Arrow array has a type of another sort.
+        StateTypeError: an Arrow array has an incompatible type.
     """
     if isinstance(given, pa.Array):
         return _cast(kind, given)
@@ -76,9 +76,8 @@ def in_type(kind: pa.DataType, given: pa.Array | list[Any]) -> pa.Array | list[A
 
 
 def are_normal(kind: pa.DataType, values: Sequence[Any]) -> bool:
-    """Whether a codec would return all of these values as they are, in a few steps for all.
-
-    False if the answer needs a look at each value.
+    """Whether a codec would return all of these values unchanged, by a few array operations. False
+    if each value must be checked.
     """
     there = [value for value in values if value is not None]
     types = set(map(type, there))
@@ -143,7 +142,7 @@ def _casts_as_codecs_do(stored: pa.DataType, kind: pa.DataType) -> bool:
 
 
 def _is_alike(stored: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether values of a type may be declared as the other one."""
+    """Whether values of a type are accepted for the other type."""
     if pa.types.is_dictionary(stored):
         return _is_alike(stored.value_type, kind)
     if pa.types.is_null(stored):

@@ -10,7 +10,7 @@ class Usage:
     Attributes:
         total_bytes: on heap, the columns of keys, values and timestamps, and the dicts of lists and
             maps without their contents; on RocksDB, its files and unwritten data.
-        dead_bytes: an estimate of those of removed keys; `compact` releases them.
+        dead_bytes: an estimate of the bytes of removed keys; `compact` releases them.
     """
 
     total_bytes: int

@@ -45,7 +45,7 @@ FOLD: Final = 1 << 10
 """The maximum of keys that one call moves from a layer of dicts into the one below."""
 
 SHARE: Final = 8
-"""So are batches smaller than this fraction of the keys in dicts."""
+"""Batches smaller than this fraction of the keys in dicts are also processed key by key."""
 
 
 class HeapTable(Table):

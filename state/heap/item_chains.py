@@ -25,7 +25,7 @@ from idlestate.state.key_batch import KeyBatch
 from idlestate.state.usage import Usage
 
 ONE: Final = np.int32(1)
-"""In the type of the counts: numpy counts sixty times as fast as with a plain number."""
+"""One in the type of the counts: numpy counts 60 times as fast with it as with a Python int."""
 
 FEW: Final = 8
 """Up to this many chains are followed one by one: array steps are not worth it."""

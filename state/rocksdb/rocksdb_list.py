@@ -1,4 +1,4 @@
-"""A list per key in RocksDB: one merged row, and a row for each append since."""
+"""A list per key in RocksDB: one merged row, and one row for each later append."""
 
 from collections.abc import Iterator
 from itertools import islice

@@ -109,7 +109,7 @@ class Family(Protocol):
 
     Attributes:
         family: rocksdict's handle.
-        swept_bytes: of rows that sweeps removed since the last compaction.
+        swept_bytes: bytes of rows that sweeps removed since the last compaction.
     """
 
     family: Rdict
@@ -132,7 +132,7 @@ class RocksDBTable(Table):
     """The common part of all kinds.
 
     Attributes:
-        swept_bytes: of rows that sweeps removed since the last compaction.
+        swept_bytes: bytes of rows that sweeps removed since the last compaction.
     """
 
     refuses_null = True
@@ -185,7 +185,7 @@ class RocksDBTable(Table):
             raise refused(self._database, error) from error
 
     def delete_row(self, row: bytes) -> None:
-        """Remove one row, there or not."""
+        """Remove one row, if it exists."""
         try:
             self.family.delete(row)
         except Exception as error:

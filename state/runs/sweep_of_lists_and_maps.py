@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class EntriesWalk(Walk):
-    """Only entries that are removed are loaded into memory."""
+    """A walk that loads only removed entries into memory."""
 
     def __init__(self, table: "RunsItemsTable", rows: Walk) -> None:
         """A walk from the beginning.

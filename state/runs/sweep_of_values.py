@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StoredWalk(Walk):
-    """Only rows from which something is removed are loaded into the working set."""
+    """A walk that loads only rows with removed data into the working set."""
 
     def __init__(self, table: "RunsTable") -> None:
         """A walk from the beginning."""
