@@ -1,4 +1,4 @@
-"""The metrics of a driver: of its operators, whose batches report to it."""
+"""The metrics of a driver's operators, whose batches report to it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -56,7 +56,7 @@ class DriverMetrics:
             replace(
                 self.outlooks.complete(each),
                 durations=self.durations.of(each.operator),
-                # Each batch sweeps; a sidecar does so by itself, and nobody here knows when.
+                # Each batch sweeps. A sidecar sweeps on its own; the driver does not know when.
                 swept_ms=None if each.next_end_ms is None else each.batch_time_ms or 0,
             )
             for each in every

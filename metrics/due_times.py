@@ -1,4 +1,5 @@
-"""When keys of the keyed state library are due: noted once, and compared with the time at a scrape.
+"""When keys of the keyed state library are due: noted once, and compared with the time of each
+scrape.
 
 So the expiry lag grows while no sweep runs, and keys become due without a further call.
 """

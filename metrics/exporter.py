@@ -1,4 +1,6 @@
-"""All metrics of a process: asked of their sources at a scrape, which `scrape_cache` repeats."""
+"""All metrics of a process, requested from their sources at a scrape; `scrape_cache` repeats the
+result.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
@@ -28,7 +30,7 @@ class Exporter:
 
     Args:
         clock: the wall clock.
-        max_series: the most series of operators and queries.
+        max_series: the maximum number of series of operators and queries.
     """
 
     def __init__(self, clock: Clock, *, max_series: int = MAX_SERIES) -> None:
@@ -41,7 +43,7 @@ class Exporter:
         self.add((families.OVERFLOWED_SERIES, families.BUILD_INFO), self._own)
 
     def add(self, of: Sequence[Name], source: Source) -> None:
-        """Export families of a source, which may leave out those that it has no samples of."""
+        """Export families of a source, which may omit families without samples."""
         self.names += [name for name in of if name not in self.names]
         self._sources.append(source)
 
@@ -49,16 +51,18 @@ class Exporter:
         """All samples as of now, by family in the order of their names."""
         with self._lock:
             now_ms = self._clock.now_ms()
-            # Its own come last: sources are capped while they are asked.
+            # The exporter's own samples come last, because sources are capped during the scrape.
             found = merged(source(now_ms) for source in reversed(self._sources))
             left_out = self.cap.left_out(families.OPERATOR)
         shown = {name: found[name] for name in self.names if found.get(name)}
         return _without(shown, left_out) if left_out else shown
 
     def reply(self, accept: str) -> Reply:
-        """A scrape: as OpenMetrics if the Accept header has it, else as plain text."""
+        """The reply to a scrape: OpenMetrics if the Accept header lists it, otherwise plain
+        text.
+        """
         openmetrics = "application/openmetrics-text" in accept
-        with self._lock:  # of several scrapes at once one works, and all get the same
+        with self._lock:  # of several concurrent scrapes, one does the work, and all get its result
             text = self._cache.text(
                 openmetrics=openmetrics,
                 write=lambda: text_of(self.samples(), openmetrics=openmetrics),
@@ -90,7 +94,7 @@ class RegistryBridge(Collector):
         exporter: what is collected.
 
     Raises:
-        SettingError: the registry already has one of these metrics, or is none.
+        SettingError: the registry already has one of these metrics, or is not a registry.
     """
 
     def __init__(self, registry: CollectorRegistry, exporter: Exporter) -> None:

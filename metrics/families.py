@@ -67,7 +67,9 @@ class Name:
     help: str
     labels: tuple[str, ...] = (OPERATOR,)
     buckets: tuple[float, ...] = ()
-    """Of a histogram, in seconds, ascending; the last one, for all higher values, is not listed."""
+    """For a histogram, ascending, in seconds; the last bucket, for all higher values, is not
+    listed.
+    """
 
 
 def _counter(name: str, text: str, *more_labels: str) -> Name:
@@ -305,6 +307,6 @@ OF_OPERATOR: Final = (
     FORECAST_FLOOR,
     *DURATIONS,
 )
-"""What operators have, whatever runs them."""
+"""The families of operators, wherever they run."""
 OF_RELOADS: Final = (CONFIG_RELOADS, CONFIG_RELOAD_GOOD, CONFIG_RELOAD_TIME)
 ALL: Final = (*OF_OPERATOR, *OF_RELOADS, DROPPED_FIGURES, OVERFLOWED_SERIES, BUILD_INFO)

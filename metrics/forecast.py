@@ -1,4 +1,4 @@
-"""Where the state of an operator will stand: in an hour, in a day, and when a budget is full.
+"""Forecasts of an operator's state: in an hour, in a day, and when a budget is full.
 
 State that expires follows the day, so every forecast compares with the same time of the days
 before. A straight line through the last hours does not: on a daily wave it is off by twice the

@@ -51,7 +51,7 @@ def curve(points: Sequence[Size], label: str, buckets: int = BUCKETS) -> Element
     Args:
         points: two or more, by time.
         label: what a screen reader says instead.
-        buckets: into how many spans of time the curve is divided.
+        buckets: the number of time spans into which the curve is divided.
     """
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in _places(points, buckets))
     return tag(

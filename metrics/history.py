@@ -1,4 +1,4 @@
-"""How the state of an operator grew during the last days: what its forecasts are made from.
+"""How the state of an operator grew during the last days, which is the basis of its forecasts.
 
 A history has one row per ten minutes of the operator's own time (event time, or the clock): the
 slot, the live keys and the bytes of state. It keeps eight days, 28 kB, and can be saved, so that a
@@ -19,7 +19,7 @@ SLOTS_AN_HOUR: Final = 6
 SLOTS_A_DAY: Final = 144
 DAYS: Final = 8
 MAX_GAP: Final = 6 * SLOTS_AN_HOUR
-"""A longer gap, in slots, starts a history afresh: nobody knows how it would have gone on."""
+"""A longer gap, in slots, starts a new history, because the values in between are unknown."""
 
 _COLUMNS: Final = 3
 

@@ -1,5 +1,5 @@
-"""When the keys of operators end, and how old they are, as of a moment: of many operators at once,
-as a scrape of a thousand would take long one by one.
+"""When the keys of operators end, and how old they are at a moment. All operators are computed at
+once, because a scrape of a thousand would take long one by one.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ class Due(NamedTuple):
     """Live keys by their deadline.
 
     Attributes:
-        keys: their deadline falls within a span, or has passed.
-        staying: it is later: the floor of forecasts.
+        keys: those whose deadline is within a span, or has passed.
+        staying: those whose deadline is later: the floor of forecasts.
     """
 
     keys: int
@@ -56,7 +56,7 @@ def idle_ages(operators: Sequence[OperatorStatistics], now_ms: int) -> list[Buck
         now_ms: the wall clock, which counts in processing time.
     """
     accesses, times_ms = [each.accesses for each in operators], _times_ms(operators, now_ms)
-    # A key is at most so old if it was used after the moment before that.
+    # A key is at most this old if it was last used after the moment this long ago.
     before = KeyTimes.counts(accesses, times_ms - np.array(AGE_BUCKETS_MS) - 1)
     keys = np.array([each.keys for each in accesses], dtype=np.int64)[:, None]
     counts = np.diff(keys - before, axis=1, prepend=0, append=keys)
@@ -70,6 +70,8 @@ def _times_ms(operators: Sequence[OperatorStatistics], now_ms: int) -> Ints:
 
 
 def _closed_ms(figures: OperatorStatistics) -> int:
-    """Lives that ended up to then have been closed since the scan: before the first open life."""
+    """Lives that ended up to this time, before the first open life, have been closed since the
+    scan.
+    """
     end_ms = figures.next_end_ms
     return NEVER_MS if end_ms is None or end_ms == FOREVER_MS else end_ms - 1

@@ -1,4 +1,4 @@
-"""Why a key is in state, or no longer, as a status page says it."""
+"""Why a key is, or is no longer, in state, as shown on a status page."""
 
 from collections.abc import Iterator, Mapping
 

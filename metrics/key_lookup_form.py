@@ -16,7 +16,7 @@ from idlestate.web.html import tag
 
 @dataclass(frozen=True, slots=True)
 class KeyAnswer:
-    """What is known of a key.
+    """What is known about a key.
 
     Attributes:
         sentence: whether it is there, and why.
@@ -34,7 +34,8 @@ class KeyLookup(Protocol):
         """Names of the columns of an operator's keys, and their types as far as they are known."""
 
     def look_up(self, uid: str, query: str) -> KeyAnswer:
-        """What is known of the key that a query asks for as `column=value&...`, `column` for null.
+        """What is known about the key in a query such as `column=value&...`, where `column` means
+        null.
 
         Raises:
             ValueError: it names other columns, repeats one, or a value is not of the column's type.
@@ -45,7 +46,7 @@ def as_in_urls(query: str) -> str:
     """The key that a form asks for, in the notation of URLs.
 
     Raises:
-        ValueError: a column has a value and is said to be null.
+        ValueError: a column has a value and is marked as null.
     """
     found = list[str]()
     for part in query.split("&"):
@@ -68,8 +69,8 @@ def lookup_view(
     Args:
         uid: the operator.
         columns: names and types of the columns of its keys.
-        query: what was asked; empty if nothing was.
-        answer: the answer, or what was wrong with the question; None if nothing was asked.
+        query: the query; empty if nothing was asked.
+        answer: the answer, or the problem with the query; None if nothing was asked.
     """
     asked = dict[str, list[str | None]]()
     for part in query.split("&"):

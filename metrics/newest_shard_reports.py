@@ -33,7 +33,7 @@ class NewestShardReports:
         self._checkpoint = checkpoint
         self._in_force = PolicyVersion(1, 0, policy)
         self.input_names: Sequence[str] = ()
-        """The names of two inputs; none of an operator with one."""
+        """The names of two inputs; empty for an operator with one input."""
         self._reports: dict[int, ShardReport] = {}
         self._reached_ms = 0
         self._begun_with = -1

@@ -1,7 +1,7 @@
-"""What is expected of operators: their forecasts and budgets, kept up as their figures come in.
+"""The forecasts and budgets of operators, updated as their figures arrive.
 
-A forecast is made anew when a slot of the history begins, when the size has changed by more than an
-eighth since, or when a budget is reached or left: not at each scrape.
+A forecast is recomputed when a slot of the history begins, when the size has changed by more than
+an eighth since, or when a budget is reached or no longer reached, but not at each scrape.
 """
 
 import math
@@ -22,14 +22,14 @@ _FAR = 8
 
 @dataclass(slots=True)
 class _Known:
-    """An operator's history, where it is kept, and what was made of it."""
+    """An operator's history, its file, and the forecast made from it."""
 
     history: History
     file: HistoryFile | None
     outlook: Outlook = field(default_factory=Outlook)
     made_for: tuple[Policy, Budget, bool, bool] | None = None
     made_of: tuple[int, int] = (0, 0)
-    """The keys and the bytes."""
+    """The keys and bytes for which the forecast was made."""
 
     def is_near(self, sizes: tuple[int, int]) -> bool:
         """Whether the outlook still fits these keys and bytes."""
@@ -56,7 +56,7 @@ class Outlooks:
         self._known: dict[str, _Known] = {}
 
     def note(self, figures: OperatorStatistics, time_ms: int) -> None:
-        """Take an operator's size at a time of its own (event time or the clock), in ms."""
+        """Record an operator's size at the operator's own time (event time or the clock), in ms."""
         uid = figures.operator
         with self._lock:
             file = self._file_of(uid)
@@ -64,7 +64,7 @@ class Outlooks:
             if known is None or known.file != file:
                 try:
                     known = _Known(History.load(file, time_ms) if file else History(), file)
-                except StoreError:  # the next size asks again; none is saved over it until then
+                except StoreError:  # the next size retries; the file is not overwritten until then
                     return
                 self._known[uid] = known
             budget, sizes = self._budget_for(uid), (figures.live_keys, figures.state_bytes)
@@ -95,7 +95,7 @@ class Outlooks:
         return known.history.sizes() if known else []
 
     def keep(self, operators: Iterable[str]) -> None:
-        """Forget all operators but these, and their histories."""
+        """Forget all operators except these, with their histories."""
         kept = set(operators)
         with self._lock:
             for uid in self._known.keys() - kept:

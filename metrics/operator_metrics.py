@@ -5,8 +5,8 @@ Nothing is counted here. State keeps the counts, exactly once; each scrape asks 
 replayed batch is not counted twice. Only durations belong to this process and start at zero with
 it.
 
-Every series whose labels are known in advance exists from the first scrape on, at 0. What does not
-apply to an operator, such as a budget that it has not, has no series.
+Every series whose labels are known in advance exists from the first scrape on, at 0. Metrics that
+do not apply to an operator, such as those of a missing budget, have no series.
 """
 
 import math
@@ -54,7 +54,7 @@ _BY_LABEL: Mapping[Name, Callable[[OperatorStatistics], Mapping[str, float]]] = 
         part: f.disk_bytes.get(part, 0) for part in families.DISK_PARTS
     },
 }
-"""Families with one label more, by its value."""
+"""Families with an additional label, by its value."""
 _OPTIONAL: Mapping[Name, Callable[[OperatorStatistics], float | BucketCounts | None]] = {
     families.SWEPT: lambda f: _optional_s(f.swept_ms),
     families.COMPACTED: lambda f: _optional_s(f.compacted_ms),
@@ -65,7 +65,7 @@ _OPTIONAL: Mapping[Name, Callable[[OperatorStatistics], float | BucketCounts | N
 
 
 def _forecasts(figures: OperatorStatistics) -> dict[Labels, float]:
-    """By horizon and bound, as far as they are known."""
+    """The known forecasts, by horizon and bound."""
     outlook = figures.outlook
     found: dict[Labels, float] = {}
     for horizon, keys in (("1h", outlook.in_1h), ("24h", outlook.in_24h)):
@@ -78,9 +78,9 @@ _BY_LABELS: Mapping[Name, Callable[[OperatorStatistics], Mapping[Labels, float]]
     families.BUDGET_FULL: lambda f: {(budget,): full_s for budget, full_s in f.full_s.items()},
     families.FORECAST: _forecasts,
 }
-"""Families with several labels more, or with labels that not every operator has."""
+"""Families with several additional labels, or with labels that not every operator has."""
 SERIES: Final = 200
-"""Of one operator, with every histogram; more than it has."""
+"""An upper bound of the series of one operator, with every histogram."""
 
 
 class OperatorMetrics:
@@ -88,8 +88,8 @@ class OperatorMetrics:
 
     Args:
         exporter: where they are exported.
-        statistics_at: called once per scrape with the time. The label `operator` has the uids of
-            what it answers.
+        statistics_at: called once per scrape with the time. The label `operator` contains the uids
+            in its result.
     """
 
     def __init__(self, exporter: Exporter, statistics_at: StatisticsAt) -> None:

@@ -15,13 +15,13 @@ from idlestate.retention.time_bins import KeyTimes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What the history of an operator lets expect.
+    """The forecast from an operator's history.
 
     Attributes:
         in_1h: live keys in an hour; None: there is too little history.
         in_24h: live keys in 24 hours; None: there is too little history.
         keys_full_s: seconds until the budget of keys is full; infinity: not within the forecast.
-        bytes_full_s: the same of the budget of bytes.
+        bytes_full_s: the same for the budget of bytes.
     """
 
     in_1h: Range | None = None
@@ -59,27 +59,27 @@ class OperatorStatistics:
         input_rows: rows read, including late and rejected rows.
         late_rows: rows at or behind the watermark.
         rejected_rows: rejected rows by reason (`names.REJECT_REASONS`).
-        inputs: rows of each of two inputs, by name; none of an operator with one.
+        inputs: rows of each of two inputs, by name; empty for an operator with one input.
         live_keys: keys with an open life.
         state_bytes: size of the state.
         remembered_keys: expired keys that are remembered.
         remembered_bytes: size of the remembered keys.
-        held_rows: rows that wait until the watermark reaches them.
+        held_rows: rows that wait for the watermark.
         keys_seen: estimated number of distinct keys ever seen.
         keys_created: lives started.
         keys_expired: lives ended, by reason (`names.EXPIRY_REASONS`).
         returning_keys: lives started by remembered keys.
-        absences: how long returning keys had been away, by `names.AGE_BUCKETS_S`.
-        ends: deadlines of live keys, as of the last look at them.
-        accesses: last accesses of live keys, as of the same look.
+        absences: how long returning keys had been absent, by `names.AGE_BUCKETS_S`.
+        ends: deadlines of live keys, as of the last scan.
+        accesses: last accesses of live keys, as of the same scan.
         disk_bytes: bytes on disk, by part (`names.DISK_PARTS`).
         policy_version: version of the policy in force, from 1.
         policy: the policy in force.
         swept_ms: when a sweep last left nothing overdue, ms since the epoch; None if not known.
-        compacted_ms: when compaction last left nothing to give back; None if not known.
+        compacted_ms: when compaction last left nothing to release; None if not known.
         durations: how long things took in this process, by histogram.
         budget: how large the state may become.
-        outlook: what is expected of it.
+        outlook: its forecast.
     """
 
     operator: str
@@ -140,11 +140,11 @@ class OperatorStatistics:
 
     @property
     def never_expires(self) -> bool:
-        """Whether nothing ends its lives: no rule of its policy, no interval, window or timer."""
+        """Whether nothing ends its lives: no policy rule, interval, window or timer."""
         return self.policy.is_unbounded and self.next_end_ms == FOREVER_MS
 
     def expiry_lag_ms(self, now_ms: int) -> int | None:
-        """How long ago the oldest expired life that is still open ended, by the operator's time.
+        """How long ago the oldest expired but still open life ended, by the operator's time.
 
         Args:
             now_ms: the wall clock, which counts in processing time.

@@ -24,7 +24,7 @@ def operator_view(
     """Its sections.
 
     Args:
-        figures: of the operator.
+        figures: the operator's figures.
         now_ms: the time, ms since the epoch.
         curve: its sizes over time, oldest first.
         notices: what needs attention.

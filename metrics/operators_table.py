@@ -18,7 +18,7 @@ ROWS: Final = 50
 """Operators on one page."""
 
 SMALL_BUCKETS: Final = 40
-"""Into how many spans of time a curve in the table is divided."""
+"""The number of time spans into which a curve in the table is divided."""
 
 _NAME: Final = "name"
 
@@ -64,7 +64,7 @@ def operators_table(
 
 
 def _orders(now_ms: int) -> dict[str, Callable[[OperatorStatistics], float]]:
-    """By column what it is sorted by, the highest first."""
+    """The sort value of each column, the highest first."""
     return {
         "keys": lambda each: each.live_keys,
         "expired": lambda each: each.expired_total,

@@ -1,4 +1,4 @@
-"""How often a process has loaded its configuration, and how that went."""
+"""How often a process has loaded its configuration, and with which result."""
 
 from idlestate.metrics import families
 from idlestate.metrics.samples import Samples

@@ -1,4 +1,4 @@
-"""What metrics are made of between those that know the figures and those that write them down."""
+"""Samples: the form of metrics between their sources and the text format."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,9 @@ from idlestate.metrics.families import Name
 
 @dataclass(frozen=True, slots=True)
 class BucketCounts:
-    """Values counted in the buckets of a `Name`, one more for higher values, and their sum."""
+    """Counts of values in the buckets of a `Name` and in an additional one for higher values, and
+    the sum of the values.
+    """
 
     counts: tuple[int, ...]
     sum: float = 0.0
@@ -21,7 +23,7 @@ class BucketCounts:
         return cls((0,) * (len(name.buckets) + 1))
 
     def with_value(self, name: Name, value: float) -> "BucketCounts":
-        """One value more; a bucket includes its upper bound."""
+        """The counts with one more value; a bucket includes its upper bound."""
         counts = list(self.counts)
         counts[bisect_left(name.buckets, value)] += 1
         return BucketCounts(tuple(counts), self.sum + value)
@@ -35,7 +37,7 @@ Samples: TypeAlias = Mapping[Name, Mapping[Labels, Value]]
 
 
 def merged(parts: Iterable[Samples]) -> Samples:
-    """All samples, by family; of one series the last."""
+    """All samples, by family; the last sample of a series wins."""
     every: dict[Name, Mapping[Labels, Value]] = {}
     for part in parts:
         for name, samples in part.items():
@@ -55,7 +57,7 @@ def to_json(samples: Samples) -> dict[str, list[list[Any]]]:
 
 
 def from_json(facts: Mapping[str, Sequence[Sequence[Any]]], names: Iterable[Name]) -> Samples:
-    """Samples as `to_json` wrote them; of families that are not listed there are none."""
+    """Samples as `to_json` wrote them, without families that are not listed."""
     return {
         name: {
             tuple(labels): BucketCounts(tuple(value[0]), value[1])

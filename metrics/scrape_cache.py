@@ -5,11 +5,11 @@ from collections.abc import Callable
 from idlestate.timers.clock import Clock
 
 CACHE_S = 1.0
-"""How long a scrape is repeated as it was."""
+"""How long a scrape is repeated unchanged, in seconds."""
 
 
 class ScrapeCache:
-    """The last text of each format; the caller takes turns."""
+    """The last text of each format; the caller serializes calls."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -6,17 +6,17 @@ from typing import TypeVar
 _K = TypeVar("_K", bound=str)
 
 MAX_SERIES = 200_000
-"""Of a thousand operators: about 15 MB of text."""
+"""For a thousand operators: about 15 MB of text."""
 
 
 class SeriesCap:
     """Admits groups of series, such as those of one operator, up to a number of series.
 
-    Who was admitted stays, so the same series are shown at every scrape; others get the place of
-    what is gone.
+    Admitted groups stay, so the same series are shown at every scrape; others take the place of
+    groups that disappear.
 
     Args:
-        most: the most series.
+        most: the maximum number of series.
 
     Attributes:
         overflowed: series that were not admitted, so far; one that waits counts once.
@@ -29,12 +29,12 @@ class SeriesCap:
         self.overflowed = 0
 
     def admitted(self, kind: str, values: Iterable[str], series: int) -> set[str]:
-        """Those of the groups of a kind that are shown.
+        """The groups of a kind that are shown.
 
         Args:
             kind: what they are, such as the name of their label.
-            values: all groups of this kind that there are now.
-            series: how many each has.
+            values: all current groups of this kind.
+            series: the number of series of each group.
         """
         now = {(kind, value) for value in values}
         for known in (self._admitted.keys(), self._waiting):
@@ -53,5 +53,5 @@ class SeriesCap:
         return {value for _, value in now & self._admitted.keys()}
 
     def left_out(self, kind: str) -> set[str]:
-        """Those of the groups of a kind that are not shown."""
+        """The groups of a kind that are not shown."""
         return {value for of, value in self._waiting if of == kind}

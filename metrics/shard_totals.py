@@ -1,4 +1,4 @@
-"""An operator's figures, summed over its shards: the same wherever its state is."""
+"""An operator's figures, summed over its shards, regardless of where its state is."""
 
 from collections.abc import Iterable, Sequence
 
@@ -30,7 +30,7 @@ def operator_statistics(
         batch_id, batch_time_ms: the newest batch and its time, ms since the epoch; -1 and 0 before
             the first.
         reached_ms: how far event time has got; 0 if it is not known.
-        input_names: of two inputs.
+        input_names: the names of two inputs.
     """
     every = list(shards)
 
@@ -38,7 +38,7 @@ def operator_statistics(
         return sum(getattr(each, name) for each in every)
 
     time_ms = max((each.time_ms for each in every), default=0)
-    # NEVER_MS: only a look at the tables would tell.
+    # NEVER_MS: only the tables know.
     ends_ms = [each.next_end_ms for each in every if each.next_end_ms != NEVER_MS]
     return OperatorStatistics(
         operator=uid,

@@ -1,4 +1,4 @@
-"""Names of the metrics that only sidecars have: of the process, and of state that it keeps."""
+"""Names of the metrics that only sidecars have, about the process and the state in it."""
 
 from typing import Final
 

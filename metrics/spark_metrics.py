@@ -17,10 +17,10 @@ from idlestate.metrics.samples import Labels, Samples
 QUERY: Final = "query"
 STATE_OPERATOR: Final = "state_operator"
 MAX_QUERIES: Final = 1000
-"""Of more, those that have reported nothing for longest are forgotten."""
+"""If there are more, those without a report for the longest time are forgotten."""
 _OURS: Final = "transformWithState"
 _SERIES = 40
-"""Of one query with a few stateful operators."""
+"""The series of one query with a few stateful operators."""
 
 
 def _of_state(name: str, kind: MetricKind, text: str) -> Name:
@@ -83,7 +83,7 @@ OF_SPARK: Final = (
 
 @dataclass(slots=True)
 class _Query:
-    """What is known of a query."""
+    """What is known about a query."""
 
     began_s: float = 0.0
     values: dict[Name, dict[Labels, float]] = field(default_factory=dict)
@@ -114,15 +114,15 @@ class SparkMetrics:
 
         Args:
             progress: as in Spark's JSON.
-            has_ours: whether the query keeps state of idlestate in Spark: what Spark reports of
-                these operators are shards, not keys, so they are left out.
+            has_ours: whether the query keeps state of idlestate in Spark. Spark's figures of these
+                operators count shards, not keys, so they are left out.
         """
         called = progress.get("name") or progress["id"]
         seconds = progress.get("durationMs", {}).get("triggerExecution", 0) / 1000
         began_s = datetime.fromisoformat(progress["timestamp"]).timestamp()
         with self._lock:
             query = self._queries.pop(called, None) or _Query()
-            self._queries[called] = query  # the newest stands last
+            self._queries[called] = query  # the newest is last
             while len(self._queries) > MAX_QUERIES:
                 del self._queries[next(iter(self._queries))]
             labels = (called,)

@@ -40,11 +40,11 @@ EXPORTED: Final = (
     families.SWEEP_DURATION,
 )
 _SERIES: Final = 30
-"""Of one operator; more than it has."""
+"""An upper bound of the series of one operator."""
 
 
 class UsedBytes(Protocol):
-    """Bytes, as `idlestate.state.Usage` has them."""
+    """Bytes, as in `idlestate.state.Usage`."""
 
     @property
     def total_bytes(self) -> int:
@@ -52,7 +52,7 @@ class UsedBytes(Protocol):
 
     @property
     def dead_bytes(self) -> int:
-        """Those of removed keys."""
+        """Bytes of removed keys."""
 
 
 class Report(Protocol):
@@ -66,7 +66,7 @@ _Report_co = TypeVar("_Report_co", bound=Report, covariant=True)
 
 
 class Backend(Protocol[_Report_co]):
-    """What is asked of a backend of `idlestate.state`."""
+    """The part of a backend of `idlestate.state` that metrics use."""
 
     kind: str
     watermark: WatermarkClock
@@ -85,7 +85,7 @@ class Backend(Protocol[_Report_co]):
 
 
 class CountedState(Protocol):
-    """What is asked of the descriptor of a state."""
+    """The part of a state's descriptor that metrics use."""
 
     @property
     def name(self) -> str:

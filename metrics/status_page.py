@@ -1,4 +1,4 @@
-"""The status page: what operators hold, how that grew, what expired, and why a key is there.
+"""The status page: what operators store, how that grew, what expired, and why a key is in state.
 
 `/` lists the operators, or shows the only one; `/operators/UID` shows one, and
 `/operators/UID/keys?COLUMN=VALUE` looks one of its keys up. The pages change nothing, contain no

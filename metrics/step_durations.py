@@ -19,13 +19,13 @@ class Durations:
         self._counts: dict[str, dict[Name, BucketCounts]] = {}
 
     def observe(self, name: Name, operator: str, seconds: float) -> None:
-        """Count one of an operator."""
+        """Count a duration of an operator."""
         with self._lock:
             counts = self.of(operator)
             counts[name] = counts[name].with_value(name, seconds)
             self._counts[operator] = counts
 
     def of(self, operator: str) -> dict[Name, BucketCounts]:
-        """All that were counted of an operator."""
+        """All counted durations of an operator."""
         known = self._counts.get(operator, {})
         return {name: known.get(name) or BucketCounts.none(name) for name in self._names}

@@ -22,7 +22,9 @@ OPENMETRICS_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=
 Floats = npt.NDArray[np.float64]
 _NOT_FINITE: Final = {"inf": "+Inf", "-inf": "-Inf", "nan": "NaN"}
 _KNOWN_FAMILIES: Final = 128
-"""More than are exported, so that the series of all are kept from scrape to scrape."""
+"""More than the number of exported families, so that the series of all are cached between
+scrapes.
+"""
 
 
 def text_of(samples: Samples, *, openmetrics: bool = False) -> bytes:
@@ -51,7 +53,7 @@ def _family(
 
 @lru_cache(maxsize=_KNOWN_FAMILIES)
 def _series(name: Name, sums: tuple[str, str], samples: tuple[Labels, ...]) -> pa.StringArray:
-    """How each line begins, up to its number; a histogram has several."""
+    """The beginning of each line, up to its number; a histogram has several lines."""
     ends = [("", "")]
     if name.buckets:
         edges = (*map(_number, name.buckets), "+Inf")
@@ -70,8 +72,8 @@ def _series(name: Name, sums: tuple[str, str], samples: tuple[Labels, ...]) -> p
 
 
 def _numbers(values: Collection[Value]) -> Floats:
-    """The numbers of all lines: of a histogram how many are in a bucket or below, their count, and
-    their sum.
+    """The numbers of all lines; for a histogram, the cumulative counts of its buckets, the count
+    and the sum.
     """
     histograms = [each for each in values if isinstance(each, BucketCounts)]
     if not histograms:

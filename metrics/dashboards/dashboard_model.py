@@ -1,4 +1,4 @@
-"""What a dashboard consists of. Only what the four dashboards use; `grafana_json` writes it.
+"""The parts of a dashboard, as far as the four dashboards use them; `grafana_json` writes them.
 
 Queries name their labels once: `{$of}` stands for the dashboard's variables, so
 `idlestate_live_keys{$of}` becomes `idlestate_live_keys{job=~"$job", operator=~"$operator"}`.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 SHOWN_SPAN, REFRESH_EVERY = "6h", "30s"
-"""What every dashboard shows at first."""
+"""The initial time span and refresh interval of every dashboard."""
 
 
 class Kind(StrEnum):
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 class Unit(StrEnum):
-    """Of a panel's values, by Grafana's name."""
+    """The unit of a panel's values, by Grafana's name."""
 
     COUNT = "short"
     PER_SECOND = "cps"
@@ -50,11 +50,11 @@ class Panel:
     Attributes:
         title: a few words.
         description: what it shows, and what to do when it looks wrong.
-        unit: of its values.
+        unit: the unit of its values.
         queries: at least one.
         kind: how it is drawn.
-        width: of 24.
-        warn_at: from this value on it is orange; None: never.
+        width: the width, out of 24.
+        warn_at: the value from which on it is orange; None: never.
         stacked: whether curves are stacked.
         is_signed: whether values may be below 0; otherwise the axis starts there.
     """
@@ -83,7 +83,7 @@ class Board:
     """One dashboard.
 
     Attributes:
-        uid: in its URL, and the name of its file behind `idlestate-`.
+        uid: used in its URL, and after `idlestate-` in the name of its file.
         title: what Grafana lists.
         description: for whom and what for.
         label: the label to choose by, besides the job.

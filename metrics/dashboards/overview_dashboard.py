@@ -1,4 +1,6 @@
-"""The first look: is anything growing, what expires, how far behind, when is a budget full."""
+"""Overview: whether anything grows, what expires, how far expiry lags, and when a budget is
+full.
+"""
 
 from idlestate.metrics.dashboards.dashboard_model import Board, Kind, Panel, PanelRow, Query, Unit
 
