@@ -1,4 +1,4 @@
-"""A draft of a configuration: what could be read of a document, and everything wrong in it."""
+"""A draft of a configuration: the readable parts of a document, and all of its problems."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,15 +27,15 @@ class Draft:
 
     Attributes:
         top: the document.
-        model: the document as a model; None when a field is wrong.
+        model: the document as a model; None if a field is not valid.
         defaults: the fields of `defaults`.
-        policies: the fields of each policy over those of the defaults, by name.
+        policies: the fields of each policy, with those of the defaults for missing ones, by name.
         plans: the plans of queries, by pipeline.
         origins: where fields that sources of queries fill in are written.
     """
 
     def __init__(self, document: object) -> None:
-        """Read what can be read; nothing is raised."""
+        """Read what can be read, without raising errors."""
         queries = read_queries(document)
         document = queries.document
         self.top = Raw((), document)
@@ -59,7 +59,7 @@ class Draft:
         ]
 
     def findings(self) -> Iterator[Finding]:
-        """Everything that is wrong, where it is written; a problem may be listed twice."""
+        """All problems with their places; a problem may be listed twice."""
         yield from self._query_findings
         for each in self._findings():
             yield replace(each, path=origin_of(each.path, self.origins))

@@ -25,7 +25,7 @@ REFUSAL = "refused"
 _Member = TypeVar("_Member", bound=StrEnum)
 
 
-@dataclass(frozen=True, eq=False)  # two kinds are the same only when they are one
+@dataclass(frozen=True, eq=False)  # kinds compare by identity
 class FieldKind:
     """Reads one kind of value; `schema` is its JSON Schema."""
 
@@ -41,12 +41,12 @@ class FieldKind:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Tell what `read` takes."""
+        """Describe what `read` accepts."""
         return dict(self.schema)
 
 
 def refuse(what: str, fix: str) -> PydanticCustomError:
-    """The error of a value that cannot be read: what is wrong, and how to fix it."""
+    """The error for a value that cannot be read: what is wrong, and how to fix it."""
     return PydanticCustomError(REFUSAL, "{what}; {fix}", {"what": what, "fix": fix})
 
 

@@ -1,4 +1,4 @@
-"""Policies that joins cannot use; checked once it is known which policy each input has."""
+"""Refuses policies that joins cannot use, once the policy of each input is known."""
 
 from collections.abc import Iterator
 
@@ -13,10 +13,10 @@ def check_join_policy(
     """Refuse a policy of an input of a join.
 
     Args:
-        kind: of the operator; others than joins take any policy.
+        kind: the kind of operator; all except joins accept any policy.
         path: the pipeline, or its second input.
-        policy: what the input has.
-        hint: what the query says about it.
+        policy: the policy of the input.
+        hint: the query's hint for the input.
     """
     named, line = (*path, "policy"), 0
     what = ""

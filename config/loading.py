@@ -42,7 +42,7 @@ class Config:
     """A valid configuration file.
 
     Attributes:
-        file: its name, as the caller gave it.
+        file: its name, as passed by the caller.
         defaults: the policy of operators without another policy.
         policies: policies by name, resolved over the defaults.
         budgets: budgets of the policies that set one, by the policy's name; None for the defaults.
@@ -51,7 +51,7 @@ class Config:
         queries: the plans of pipelines with a query, by the pipeline's name.
         origins: where fields of pipelines are written that the sources of a query fill in.
         sidecar: the settings of `idlestate serve`; None if the file has no `sidecar` section.
-        warnings: what is allowed, but probably not intended.
+        warnings: settings that are allowed, but probably not intended.
     """
 
     file: str
@@ -71,7 +71,7 @@ class Config:
         return "".join(f"\nWARNING {warning.render()}" for warning in self.warnings)
 
     def choice_for(self, uid: str, state: str = AGGREGATES) -> Choice:
-        """Which policy a state of an operator gets, and why; for any uid."""
+        """The policy that a state of an operator gets, and why; for any uid."""
         named = self._named(uid)
         return choose(uid, state, named.policy if named else None, self.selectors)
 
@@ -99,7 +99,7 @@ class Config:
         return choose(uid, AGGREGATES, None, self.selectors)
 
     def _kept(self, choice: Choice, hint: Retention | None) -> Policy:
-        """The policy of a choice, unless a hint says how long rows are kept."""
+        """The policy of a choice, unless a hint defines how long rows are kept."""
         policy = self.defaults if choice.policy is None else self.policies[choice.policy]
         if hint is not None and hint.ttl_ms is not None:
             return policy.with_ttl_alone(hint.ttl_ms, f"STATE_TTL in its query ({self.file})")
@@ -121,7 +121,7 @@ class Config:
         )
 
     def right_unbounded_advice(self, uid: str) -> tuple[str, str]:
-        """The same about the right rows of a join, which have a policy of their own."""
+        """The same warning for the right rows of a join, which have a separate policy."""
         query, right = self.queries.get(uid), self.pipelines[uid].right
         choice = self._right_choice(uid, right.policy if right else None)
         by_hint = _ends(query.second_retention if query else None)
@@ -153,7 +153,7 @@ def load_config(path: str | Path) -> Config:
     """Read a configuration file.
 
     Raises:
-        ConfigError: the file cannot be read or used; it holds all problems of the file.
+        ConfigError: the file cannot be read or used; the error contains all problems of the file.
     """
     file = str(path)
     try:
@@ -170,7 +170,7 @@ def parse(data: bytes, file: str = "config.yaml") -> Config:
     """Read a configuration from bytes; `file` is its name in problems.
 
     Raises:
-        ConfigError: it cannot be used; it holds all problems.
+        ConfigError: the configuration cannot be used; the error contains all problems.
     """
     document = read_yaml(data, file)
     draft = Draft(document.value)
@@ -203,7 +203,7 @@ def parse(data: bytes, file: str = "config.yaml") -> Config:
 
 
 def _join_policies(config: Config) -> Iterator[Finding]:
-    """What is wrong with policies of joins, where they are written."""
+    """Problems with policies of joins, with their places."""
     for uid, pipeline in config.pipelines.items():
         query = config.queries.get(uid)
         path: FieldPath = ("pipelines", uid)
@@ -222,7 +222,7 @@ def _warnings(config: Config) -> Iterator[Finding]:
     for uid, path in paths.items():
         pipeline = config.pipelines.get(uid)
         if pipeline is not None and pipeline.between is not None:
-            continue  # rows end when no match can arrive any more
+            continue  # rows end once no match can arrive any more
         right = config.right_policy_for(uid)
         if config.policy_for(uid).is_unbounded:
             yield Finding(path, *config.unbounded_advice(uid))
@@ -234,5 +234,5 @@ def _warnings(config: Config) -> Iterator[Finding]:
 
 
 def _ends(hint: Retention | None) -> bool:
-    """Whether a hint says when rows end, in the place of a policy."""
+    """Whether a hint, instead of a policy, determines when rows end."""
     return hint is not None and hint.ttl_ms is not None

@@ -20,7 +20,7 @@ class Place:
 
     @property
     def whole(self) -> str:
-        """The place in full, with symbolic links followed, and without a pattern's part from its
+        """The absolute place, with symbolic links resolved, and without a pattern's part from its
         first glob on or a URL's options.
         """
         scheme, separator, rest = self.text.partition("://")
@@ -31,7 +31,7 @@ class Place:
         if self.is_shared:
             rest = rest.partition("?")[0]
         steps = rest.split("/")
-        # A refused `${NAME}` is no pattern.
+        # A refused `${NAME}` is not a pattern.
         plain_steps = [step.replace("${", "") for step in steps]
         globs = [at for at, step in enumerate(plain_steps) if any(c in step for c in "*?[{")]
         plain = "/".join(steps[: globs[0]] if globs else steps)
@@ -42,7 +42,7 @@ class Place:
         return other.whole == self.whole or other.whole.startswith(self.whole.rstrip("/") + "/")
 
     def overlaps(self, other: "Place") -> bool:
-        """Whether one of both holds the other."""
+        """Whether one of the places contains the other."""
         return self.holds(other) or other.holds(self)
 
 

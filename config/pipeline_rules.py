@@ -16,7 +16,7 @@ from idlestate.retention.policy import TimeDomain
 from idlestate.retention.shown_values import show
 from idlestate.retention.windows import WINDOW_END, WINDOW_START
 
-"""Returns what is wrong with an aggregate such as `max(event_time)`; None if it is valid."""
+"""Returns the problem with an aggregate such as `max(event_time)`; None if it is valid."""
 
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
 _CSV_ONLY = ("header", "delimiter")
@@ -66,7 +66,7 @@ _NOT_WITH_WINDOW = ("policy", "read_when")
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A section of the document: its path and its content, as far as that has the expected type."""
+    """A section of the document: its path, and its content if that has the expected type."""
 
     path: FieldPath
     value: object

@@ -61,7 +61,7 @@ class Finding:
     what: str
     fix: str
     line: int = 0
-    """Of a text with several lines the line that is meant, from 1."""
+    """For a text with several lines, the line of the problem, from 1."""
 
 
 def locate(finding: Finding, file: str, lines: Mapping[FieldPath, int]) -> Problem:

@@ -22,9 +22,9 @@ class QueryFields:
     """A document in which queries are fields.
 
     Attributes:
-        document: the document, with `key`, `aggregates` and so on where a query says them.
+        document: the document, with `key`, `aggregates` and so on filled in from queries.
         plans: the plans of the queries, by pipeline.
-        findings: what is wrong with queries.
+        findings: problems with queries.
         origins: where fields that were filled in are written.
     """
 
@@ -35,7 +35,7 @@ class QueryFields:
 
 
 def read_queries(document: object) -> QueryFields:
-    """Fill in what the queries of a document stand for; nothing is raised."""
+    """Fill in the fields that the queries of a document define, without raising errors."""
     pipelines = document.get("pipelines") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(pipelines, dict):
         return QueryFields(document, {}, (), {})
@@ -64,7 +64,7 @@ def read_queries(document: object) -> QueryFields:
 
 
 def _filled(path: FieldPath, fields: Mapping[str, object], plan: QueryPlan | None) -> FilledIn:
-    """What the query and the sources of a pipeline stand for."""
+    """The fields that the query and the sources of a pipeline define."""
     findings = [*_said_twice(path, fields)] if "query" in fields else []
     inputs = FilledIn(dict(fields), {}, ())
     if "sources" in fields:
@@ -93,7 +93,7 @@ def _plan(fields: Mapping[str, object], policies: Mapping[str, object]) -> Query
     """The plan of a pipeline's query; None without a query that could be read."""
     query = fields.get("query")
     if not isinstance(query, str) or not query.strip():
-        return None  # its field tells
+        return None  # reported for its field
     # Only files with queries pay for the parser, which takes a while to import.
     from idlestate.config.sql.planning import plan_query  # noqa: PLC0415
 
@@ -107,7 +107,7 @@ def _plan(fields: Mapping[str, object], policies: Mapping[str, object]) -> Query
 
 
 def _fields(plan: QueryPlan) -> dict[str, object]:
-    """The arguments of the operator as fields of a pipeline."""
+    """The arguments of the operator, as fields of a pipeline."""
     is_join = plan.second is not None
     names = {"on": "key"} if is_join else {"columns": "aggregates"}
     fields = {

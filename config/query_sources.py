@@ -15,17 +15,17 @@ from idlestate.config.sql.query_plan import QueryPlan
 from idlestate.config.yaml_loader import REFUSED
 
 SOURCE = "source"
-"""What a query calls the source of a pipeline that has one without a name."""
+"""The name in a query for a pipeline's only, unnamed source."""
 
 _SECOND = {"join": ("right", "right_event_time"), "join_asof": ("versions", "version_event_time")}
-"""By the operator, what a pipeline calls the second input, and the argument with its time."""
+"""By operator: the pipeline's field for the second input, and the argument with its event time."""
 _OF_INPUT = ("event_time", "delay", "idle_after", "policy")
 _OF_FILES = {each.alias or name for name, each in SourceSection.model_fields.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class FilledIn:
-    """Fields of a pipeline, where they are written, and what is wrong with its sources."""
+    """Fields of a pipeline with their places, and problems with its sources."""
 
     fields: dict[str, object]
     origins: Mapping[FieldPath, FieldPath]
@@ -41,10 +41,10 @@ def origin_of(path: FieldPath, origins: Mapping[FieldPath, FieldPath]) -> FieldP
 
 
 def check_tables(plan: QueryPlan, fields: Mapping[str, object]) -> None:
-    """Refuse a query that reads what is not a source of its pipeline.
+    """Refuse a query that reads something other than a source of its pipeline.
 
     Raises:
-        QueryError: where it does so.
+        QueryError: it does; the error has the place.
     """
     if "sources" not in fields:
         if plan.second is not None:
@@ -101,7 +101,7 @@ def with_sources(path: FieldPath, fields: Mapping[str, object], plan: QueryPlan)
 
 @dataclass(frozen=True, slots=True)
 class _Input:
-    """The first (`at` 0) or second input of a query, which is the source `name`."""
+    """The first (`at` 0) or second input of a query: the source `name`."""
 
     pipeline: FieldPath
     given: Mapping[str, object]
@@ -120,7 +120,7 @@ class _Input:
 
     @property
     def files(self) -> object:
-        """What the section says about files."""
+        """The section's fields about files."""
         if not self.section:
             return REFUSED
         return {name: value for name, value in self.section.items() if name in _OF_FILES}
@@ -135,13 +135,13 @@ class _Input:
 
     @property
     def said_time(self) -> str | None:
-        """The event time that the query names."""
+        """The event time named by the query."""
         name = _SECOND[self.plan.operator][1] if self.at else "event_time"
         found = self.plan.arguments.get(name)
         return None if found is None else str(found)
 
     def fields(self) -> dict[str, object]:
-        """The fields of the input: its own, else those of the pipeline."""
+        """The fields of the input: its own, or by default those of the pipeline."""
         found = {
             name: self.section.get(name, self.given.get(name))
             for name in _OF_INPUT
@@ -158,7 +158,7 @@ class _Input:
         return found
 
     def findings(self) -> Iterator[Finding]:
-        """What is wrong with the section apart from the values of its fields."""
+        """Problems with the section, other than those of field values."""
         time = self.section.get("event_time")
         said = self.said_time
         if isinstance(time, str) and said is not None and time.lower() != said.lower():
@@ -196,7 +196,7 @@ def _check_names(path: FieldPath, fields: Mapping[str, object]) -> Iterator[Find
 
 
 def _names(fields: Mapping[str, object]) -> dict[str, str]:
-    """The names of sources by their form in lower case; of two the first one."""
+    """The names of sources by their lower-case form; the first one wins."""
     found: dict[str, str] = {}
     for name in _mapping(fields["sources"]):
         found.setdefault(name.lower(), name)

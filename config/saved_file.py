@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Self
 
 Mark = tuple[int, int, int] | None
-"""Inode, size and time of change (ns); None when there is no file."""
+"""Inode, size and time of change (ns); None if there is no file."""
 
 
 class SavedFile:

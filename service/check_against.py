@@ -15,7 +15,7 @@ from idlestate.service.state_commands import FAILED, fail, session_on
 def check_against(config: Config, file: Path, checkpoint: Path) -> None:
     """Print what happens to each column of a pipeline's state; exit with 1 if it is refused.
 
-    Starts Spark, which knows the types of the input's columns, but no query.
+    It starts Spark, to get the types of the input's columns, but no query.
     """
     with session_on(checkpoint) as spark:
         folder = Folder(str(checkpoint))

@@ -43,7 +43,7 @@ class ClickFolder:
     """A finished folder.
 
     Attributes:
-        path: where it is.
+        path: its path.
         recipe: what it was made from.
         flaws: rows that a pipeline with a delay of ten minutes rejects or finds late, by
             reason: `null_time`, `too_old`, `too_far_ahead`, `late`.
@@ -105,7 +105,7 @@ def write_folder(
 def _write(
     draft: Path, recipe: Recipe, parts: Sequence[tuple[int, pa.Table]], flaws: dict[str, int]
 ) -> dict[str, int]:
-    """Write all files; their sizes by name."""
+    """Write all files; return their sizes by name."""
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir()
     sizes = {}

@@ -1,8 +1,8 @@
-"""What earlier runs of a pipeline left: its checkpoint, its runs elsewhere, its sink folders.
+"""The remains of earlier runs of a pipeline: its checkpoint, its runs elsewhere, its sink folders.
 
-`--afresh` removes them. If that fails halfway, no later start mixes up what is left: the query's id
-goes before all else of its checkpoint, and without it the sinks belong to another query. The mark
-of each folder goes last, so that `--afresh` can be repeated.
+`--afresh` removes them. If that fails halfway, no later start confuses the rest: the query's id is
+removed from its checkpoint first, and without it the sinks belong to another query. The mark of
+each folder is removed last, so that `--afresh` can be repeated.
 """
 
 import shutil
@@ -96,7 +96,7 @@ def _refuse_others(folder: str, names: Iterable[str], mark: str, *, is_ours: boo
 
 
 def _empty(checkpoint: Path) -> None:
-    """Remove all that is in a checkpoint but its lock, which this process holds."""
+    """Remove everything in a checkpoint except its lock, which this process holds."""
     order = {"metadata": 0, "idlestate": 2}
     try:
         for entry in sorted(checkpoint.iterdir(), key=lambda entry: order.get(entry.name, 1)):

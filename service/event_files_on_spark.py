@@ -34,7 +34,7 @@ def log_on_spark(data: str) -> Iterator[DataFrame]:
     try:
         yield spark.read.format(kind).options(**options).load(files)
     except (PySparkException, Py4JError, OSError) as error:
-        raise plain_error(error, log) from error  # it names the log, which stays
+        raise plain_error(error, log) from error  # the error names the log, which is kept
     except BaseException:
         shutil.rmtree(folder)
         raise

@@ -1,4 +1,4 @@
-"""`idlestate explain`: why a key is in state, or no longer."""
+"""`idlestate explain`: why a key is, or is no longer, in state."""
 
 import json
 import sys
@@ -91,7 +91,7 @@ def explain(
 
 
 def _key_in(text: str) -> dict[str, Any] | list[Any]:
-    """The key in JSON."""
+    """The key from its JSON."""
     try:
         found = json.loads(text)
     except ValueError as error:

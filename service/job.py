@@ -70,7 +70,7 @@ class Job:
 
     Args:
         config: the loaded file.
-        uid: which of its pipelines.
+        uid: the pipeline in the file.
         source: another path to read instead of the file's.
         sidecar: the address of its sidecar; None if it starts its own, or needs none.
         afresh: whether a run first removes what earlier runs left.
@@ -310,7 +310,7 @@ class Job:
         return seconds
 
     def _name(self, file: str) -> str:
-        """A file of this operator in the checkpoint."""
+        """The name of a file of this operator in the checkpoint."""
         return f"idlestate/{self.uid}/{file}"
 
     def _claim_source(self) -> None:

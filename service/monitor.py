@@ -36,9 +36,9 @@ class Monitor:
     Args:
         uid: the operator.
         policy: the policy in force before the first batch.
-        checkpoint: the query's.
+        checkpoint: the query's checkpoint.
         metrics: exports what the operator reports.
-        growth: takes its size after each batch.
+        growth: the growth log, which records its size after each batch.
     """
 
     def __init__(

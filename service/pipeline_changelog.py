@@ -75,8 +75,8 @@ def pipeline_changelog(
         pipeline: its fields in the file.
         query: the plan of its query; None without one.
         policy: its policy; with a window, that of the window.
-        right_policy: of a join the policy of right rows; None: as `policy`.
-        sidecar: where its sidecar is; None if the driver starts one, or none is used.
+        right_policy: for a join, the policy of right rows; None: as `policy`.
+        sidecar: the address of its sidecar; None if the driver starts one, or none is used.
         rejects: whether late and rejected rows are part of the changelog.
 
     Raises:
@@ -206,7 +206,7 @@ def _of_query(
     *,
     rejects: bool,
 ) -> DataFrame:
-    """The operator that a query is."""
+    """The operator of a pipeline's query."""
     of_join: dict[str, object] = {}
     if second is not None and pipeline.second is not None:
         is_join = pipeline.right is not None
@@ -223,7 +223,7 @@ def _of_query(
         return of.frame.alias(rows.name)
 
     return planned_query(
-        # The policies are what the hints say.
+        # The policies already include the hints.
         replace(query, retention=None, second_retention=None),
         table,
         malformed=malformed,

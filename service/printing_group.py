@@ -1,4 +1,6 @@
-"""Commands that print: one line, and no stack trace, if standard output cannot be written."""
+"""Commands that print: if standard output cannot be written, they fail with one line and no stack
+trace.
+"""
 
 import os
 import sys
@@ -32,7 +34,7 @@ class _OutputError(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """See `click.ClickException`."""
         super().show(file)
-        if self._output is not None:  # what it holds is written once more when Python ends
+        if self._output is not None:  # Python writes the buffered content again at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._output.fileno())
 
 

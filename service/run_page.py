@@ -31,7 +31,7 @@ def run_page(
     """The page. Only this machine can look keys up, since there is no token.
 
     Args:
-        figures: those of the pipeline at a time.
+        figures: the figures of the pipeline at a time.
         growth: its growth log.
         clock: the driver's.
         pipeline: its fields in the file.

@@ -24,7 +24,7 @@ def summary(
     expired = figures.keys_expired
     reasons = ", ".join(f"{count:,} {name}" for name, count in expired.items() if count)
     by_reason = ", ".join(f"{n:,} {name}" for name, n in figures.rejected_rows.items() if n)
-    # The estimate of the keys ever seen may be a little below the counted keys.
+    # The estimate of the keys ever seen may be slightly below the counted keys.
     seen = max(figures.keys_seen, peak_keys)
     without = f"{about}{counted(seen, 'key')}, {in_bytes(seen * growth.bytes_per_key())}"
     if peak_keys:

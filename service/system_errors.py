@@ -3,7 +3,7 @@
 import re
 
 _ARROWS = re.compile(r"\. Detail: \[errno \d+\] ")
-"""What Arrow writes between what it could not do and the reason."""
+"""The text that Arrow writes between the failed operation and the reason."""
 
 
 def os_problem(error: Exception) -> str:

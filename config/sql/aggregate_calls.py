@@ -1,4 +1,4 @@
-"""Aggregates inside expressions: which calls they are, and the columns they are taken of."""
+"""Aggregates inside expressions: their calls, and the columns that they aggregate."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _NOT_FILTERED = {"first", "last", "collect_list", "collect_set", "top_n"}
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What an aggregate is taken of: a column, or an expression to be computed before.
+    """What an aggregate aggregates: a column, or an expression to be computed first.
 
     Attributes:
         column: the column; for an expression, the column that it is computed as.
@@ -42,10 +42,10 @@ class AggregateCall:
     """A call of an aggregate.
 
     Attributes:
-        start, end: the words of the expression that it takes.
+        start, end: the range of its words in the expression.
         words: these words.
         function: its name in `retain`.
-        arguments: what it is taken of; nothing for all rows.
+        arguments: what it aggregates; empty for all rows.
         numbers: its numbers, such as the share of a percentile.
     """
 
@@ -58,18 +58,18 @@ class AggregateCall:
 
     @property
     def text(self) -> str:
-        """The aggregate as `retain` takes it."""
+        """The aggregate in the notation of `retain`."""
         columns = tuple(each.column for each in self.arguments)
         return Call(self.function, columns, self.numbers).of(columns)
 
     @property
     def name(self) -> str:
-        """What its column is called without a name of its own, as in Spark."""
+        """The default name of its column, as in Spark."""
         return "count(1)" if self.text == "count" else self.text.replace("`", "")
 
 
 def aggregate_calls(words: Words, qualifiers: frozenset[str]) -> Iterator[AggregateCall]:
-    """The calls of aggregates in an expression, in their order.
+    """The aggregate calls in an expression, in order.
 
     Raises:
         QueryError: one cannot be computed.
@@ -159,7 +159,7 @@ def _check_behind(words: Words, at: int, name: str) -> None:
 
 
 def _check_nulls(words: Words, at: int) -> None:
-    """Refuse IGNORE NULLS and RESPECT NULLS, which stand in the parentheses of a call or behind."""
+    """Refuse IGNORE NULLS and RESPECT NULLS, inside the parentheses of a call or after them."""
     said = words[max(at, 0) : max(at, 0) + 2]
     if said.folded in {("ignore", "nulls"), ("respect", "nulls")}:
         fix = "remove it"

@@ -9,7 +9,7 @@ from idlestate.errors import RefusedError
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A number that a function takes between its columns."""
+    """A numeric argument of a function."""
 
     least: float
     most: float
@@ -17,7 +17,7 @@ class _Number:
     is_whole: bool = True
 
     def read(self, text: str) -> float | None:
-        """The number; None if it is not one that is allowed."""
+        """The number; None if it is not allowed."""
         try:
             value = int(text) if self.is_whole else float(text)
         except ValueError:
@@ -37,7 +37,7 @@ _FORMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("collect_list", "collect_set"), ("col, n",)),
     "top_n": ("col, n", "col, n, by"),
 }
-"""What stands in the parentheses of each function: `col` and `by` are columns, else numbers."""
+"""The arguments of each function: `col` and `by` are columns, others are numbers."""
 _NUMBERS = {
     "p": _Number(0, 1, is_whole=False),
     "accuracy": _Number(1, 1_000_000, default=100),
@@ -53,7 +53,7 @@ _SAME = {
 """Other names of functions, as in Spark."""
 FUNCTIONS = (*_FORMS, *_SAME)
 MOST_ROWS = 100_000
-"""Of the frame that an aggregate of `over` is taken of, where it is a number of rows."""
+"""The maximum number of rows in a frame of `over`."""
 _DISTINCT = re.compile(r"distinct\s+(.*)", re.IGNORECASE)
 _CALL = re.compile(r"\s*(\w+)\s*(?:\(\s*(.*?)\s*\))?\s*")
 _OWN = re.compile(r"\s*([\w.]+:[\w.<>]+)\s*\(\s*(.*?)\s*\)\s*")
@@ -68,16 +68,16 @@ class AggregateError(RefusedError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A parsed aggregate: function, column names, and its numbers, also those left out."""
+    """A parsed aggregate: function, column names, and its numbers, including defaults."""
 
     function: str
     columns: tuple[str, ...]
     numbers: tuple[float, ...] = ()
     is_own: bool = False
-    """Whether the function is a class of the user's, as `package.module:Class`."""
+    """Whether the function is a user's class, `package.module:Class`."""
 
     def of(self, columns: tuple[str, ...]) -> str:
-        """The text of the same function with other columns."""
+        """The text of this function with other columns."""
         names = [each if _PLAIN.fullmatch(each) else quoted(each) for each in columns]
         inner = [*names[:1], *map(repr, self.numbers), *names[1:]]
         return _written(self.function, ", ".join(inner)) + "()" * (self.is_own and not inner)
@@ -141,7 +141,7 @@ def _invalid(text: str, function: str) -> AggregateError:
 
 
 def problem_with(text: str) -> str | None:
-    """What is wrong with the text of an aggregate; None when nothing is."""
+    """The problem with the text of an aggregate; None if there is none."""
     try:
         parse_call(text)
     except AggregateError as error:

@@ -119,11 +119,13 @@ class AsOfJoin(JoinInputs):
         return rows.then(Only(tuple(names), places))
 
     def _columns(self) -> dict[str, str]:
-        """Columns of the versions that are used: their names in the result, and their own."""
+        """The used columns of the versions: their names in the result, and their original names."""
         return {self.result_name(self.second, each): each for each in self.second.used.values()}
 
     def result_name(self, side: Side, column: str) -> str:
-        """The name of a column in the result: of a version its own, where the probes have none."""
+        """The name of a column in the result; a version's column keeps its name if the probes lack
+        it.
+        """
         if side is self.first:
             return column
         taken = {*self.first.used, *(name.lower() for name in self.keys)}

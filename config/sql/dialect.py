@@ -9,8 +9,8 @@ from sqlglot.expressions import E
 class QueryDialect(Spark):  # type: ignore[misc]  # its types are not read (pyproject.toml)
     """Spark's SQL, in which functions take any number of arguments.
 
-    How many a function takes, Spark decides, or `retain` for aggregates: `collect_set(col, n)` has
-    one more than in Spark.
+    Spark, or `retain` for aggregates, checks the number of arguments: `collect_set(col, n)` has one
+    more than in Spark.
     """
 
     class Parser(Spark.Parser):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Expressions of a query: what they are called, which columns they read, what they may contain."""
+"""Expressions of a query: their names, the columns they read, and what they may contain."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ from idlestate.retention.added_columns import ADDED_COLUMNS
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression and the name it is given.
+    """An expression and its name.
 
     Attributes:
         words: the expression without its name.
         alias: the name, such as `n` in `count(*) AS n`; None without one.
-        tree: what sqlglot makes of it.
+        tree: sqlglot's tree of it.
     """
 
     words: Words
@@ -47,8 +47,8 @@ class Expression:
 
     @property
     def name(self) -> str:
-        """What its column is called, as in Spark: its alias, else the last name of a column or of a
-        field of a struct; of anything else its text.
+        """The name of its column, as in Spark: its alias, or the last name of a column or struct
+        field, or for anything else its text.
         """
         if self.alias:
             return self.alias
@@ -60,7 +60,7 @@ class Expression:
         return self.words.text.replace("`", "")
 
     def named(self) -> str:
-        """The expression with the name that it is given, as Spark takes it."""
+        """The expression with its name, in Spark's notation."""
         return self.words.text + (f" AS {quoted(self.alias)}" if self.alias else "")
 
 
@@ -68,7 +68,7 @@ def read_expression(words: Words) -> Expression:
     """Read an expression that may have a name.
 
     Raises:
-        QueryError: it contains what no expression may, such as a subquery.
+        QueryError: it contains something that is not allowed, such as a subquery.
     """
     if not words.words:
         raise words.refused("an expression is missing", "add it, or remove the comma")
@@ -100,12 +100,12 @@ def _check(words: Words, tree: exp.Expression) -> None:
 
 
 def named(text: str, name: str) -> str:
-    """The text of an expression with a name, which a column of that name has already."""
+    """The text of an expression with a name, which is omitted for a column of that name."""
     return text if text == quoted(name) else f"{text} AS {quoted(name)}"
 
 
 def check_name(name: str, words: Words) -> None:
-    """Refuse a name that the result has already.
+    """Refuse a name that the result already has.
 
     Raises:
         QueryError: idlestate adds a column of this name.
@@ -116,7 +116,7 @@ def check_name(name: str, words: Words) -> None:
 
 
 def check_star(item: Expression, qualifiers: frozenset[str]) -> None:
-    """Refuse a `*` that is not all columns: of a struct, or with EXCEPT.
+    """Refuse a `*` that does not mean all columns: of a struct, or with EXCEPT.
 
     Raises:
         QueryError: the expression is one.
@@ -136,7 +136,7 @@ class ResultNames:
         """Use a name, for the expression with these words.
 
         Raises:
-            QueryError: another column has it, here or by idlestate.
+            QueryError: another column of the query or of idlestate has this name.
         """
         check_name(name, words)
         if name.lower() in self._taken:
@@ -164,7 +164,7 @@ def no_aggregate(expression: Expression, where: str) -> None:
     """Refuse aggregates.
 
     Raises:
-        QueryError: the expression contains one; `where` says what may not.
+        QueryError: the expression contains one; `where` names the clause.
     """
     for node in expression.tree.find_all(exp.AggFunc):
         name = next(iter(names_of(node)))
@@ -174,5 +174,5 @@ def no_aggregate(expression: Expression, where: str) -> None:
 
 
 def names_of(function: exp.Func) -> list[str]:
-    """Names under which a function may be written, in lower case."""
+    """The accepted names of a function, in lower case."""
     return [name.lower() for name in function.sql_names()]

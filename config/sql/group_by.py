@@ -32,7 +32,7 @@ _STRUCT = f"named_struct('start', {WINDOW_START}, 'end', {WINDOW_END})"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key: the column that it is, or the expression that it is computed by."""
+    """A key: a column, or the expression that computes it."""
 
     name: str
     words: Words
@@ -40,8 +40,8 @@ class Key:
 
     @property
     def is_part(self) -> bool:
-        """Whether it is an expression that may stand inside of others: one call of a function, or a
-        field such as `user.id`.
+        """Whether it is an expression that may be part of others: a function call, or a field such
+        as `user.id`.
         """
         words = self.words
         if self.is_column or len(words) < 3:
@@ -103,7 +103,7 @@ class _Grouping:
                 raise key.words.refused(f"{key.name} is a key already", "remove it")
             check_name(key.name, key.words)
         self._aliases: dict[str, str] = {}
-        """Names of selected columns in lower case, and what they are over the result."""
+        """Lower-case names of selected columns, and their expressions over the result."""
         self._name_aggregates()
 
     def _key(self, words: Words) -> Key | None:
@@ -142,7 +142,7 @@ class _Grouping:
         return self.items[position - 1]
 
     def _aliased(self, name: str) -> Expression | None:
-        """The expression that goes by this name alone; None where the name is that of a column."""
+        """The expression that only has this name; None if a column has the name."""
         folded = name.lower()
         if any((item.column(self._names) or "").lower() == folded for item in self.items):
             return None
@@ -155,7 +155,7 @@ class _Grouping:
         )
 
     def _name_aggregates(self) -> None:
-        """Give the aggregates that are columns of the result the names that they have there."""
+        """Name the aggregates that are columns of the result as they are named there."""
         self._columns: dict[int, str] = {}
         for at, item in enumerate(self.items):
             calls = list(aggregate_calls(item.words, self._names))
@@ -180,7 +180,7 @@ class _Grouping:
         return name
 
     def _column_of(self, call: AggregateCall) -> str:
-        """The column of the result that holds an aggregate."""
+        """The column of the result with an aggregate."""
         same = (name for name, other in self.aggregates.items() if other.text == call.text)
         return next(same, None) or self._register(call.name, call)
 
@@ -246,7 +246,9 @@ class _Grouping:
         return found.text
 
     def named(self) -> dict[str, QueryPlace]:
-        """Where the query has what `retain` knows by these names, in lower case."""
+        """Where the query has the columns and aggregates that `retain` knows by these names, in
+        lower case.
+        """
         found: dict[str, QueryPlace] = {}
         if self.window is not None:
             found |= dict.fromkeys(("window", self.window.time), self.window.words.place)

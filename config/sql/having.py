@@ -1,4 +1,4 @@
-"""HAVING: which conditions mean something for rows that are never taken back."""
+"""HAVING: the conditions that are valid for rows that are never retracted."""
 
 from collections.abc import Mapping
 
@@ -11,15 +11,15 @@ _MORE, _LESS = exp.GT | exp.GTE, exp.LT | exp.LTE
 
 
 def check_having(tree: exp.Expression, words: Words, functions: Mapping[str, str]) -> None:
-    """Refuse a condition that a key can meet and later not meet any more.
+    """Refuse a condition that a key can first meet and later no longer meet.
 
-    Rows that came out are not withdrawn. So a condition on aggregates has to stay true once it is:
-    a count or a max above a number, or a min below one.
+    Emitted rows are not retracted. So a condition on aggregates must stay true once it is true: a
+    count or a max above a number, or a min below one.
 
     Args:
         tree: the condition over the result.
-        words: where it stands.
-        functions: the functions of the aggregates by the names of their columns, in lower case.
+        words: the words of the condition.
+        functions: the functions of the aggregates by column name, in lower case.
 
     Raises:
         QueryError: it may become false again.
@@ -34,7 +34,7 @@ def check_having(tree: exp.Expression, words: Words, functions: Mapping[str, str
 
 
 def without_aliases(words: Words, texts: Mapping[str, str], qualifiers: frozenset[str]) -> Words:
-    """A condition in which names of selected columns are what they stand for.
+    """A condition with names of selected columns replaced by their expressions.
 
     Args:
         words: the condition.

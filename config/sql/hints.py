@@ -1,6 +1,6 @@
 """Hints about retention: STATE_TTL('clicks'='1d') and RETENTION('clicks'='sessions').
 
-A hint wins over the policy that a pipeline or a caller names, as in Flink; '0s' means never.
+As in Flink, a hint takes precedence over the policy of a pipeline or a caller; '0s' means never.
 """
 
 import re
@@ -20,14 +20,14 @@ _SUPPORTED = "the hints are STATE_TTL('name'='1d') and RETENTION('name'='policy'
 def retention_by_input(
     hints: Iterable[Words], inputs: Iterable[frozenset[str]]
 ) -> list[Retention | None]:
-    """What hints say about each input.
+    """The retention that hints set for each input.
 
     Args:
         hints: the words `/*+ ... */` of a query and of its subqueries.
         inputs: for each input the names by which a hint may call it, in lower case.
 
     Raises:
-        QueryError: a hint is not known, names no input or no duration, or an input has two.
+        QueryError: a hint is unknown, lacks a valid input or duration, or an input has two hints.
     """
     names = list(inputs)
     found: list[Retention | None] = [None] * len(names)

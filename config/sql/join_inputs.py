@@ -23,7 +23,7 @@ from idlestate.config.sql.words import Words
 
 @dataclass
 class Side:
-    """An input, the name that its columns have in front, and the columns that are used."""
+    """An input, the name that precedes its columns, and its used columns."""
 
     source: QuerySource
     name: str
@@ -42,7 +42,9 @@ class Side:
         self.places.setdefault(column.lower(), place)
 
     def places_of(self, names: Mapping[str, str]) -> dict[str, QueryPlace]:
-        """Where the columns of these names, result to own, stand; by the former in lower case."""
+        """Where the query has columns, given by result name to own name; by lower-case result
+        name.
+        """
         pairs = ((name.lower(), self.places.get(own.lower())) for name, own in names.items())
         return {name: place for name, place in pairs if place is not None}
 
@@ -82,7 +84,7 @@ class JoinInputs:
             raise words.refused(what, "give them different names: FROM t AS a JOIN t AS b")
         self._names = ResultNames()
         self.keys: dict[str, str] = {}
-        """Key columns of the first input and, for each, that of the second one."""
+        """Key columns of the first input, mapped to those of the second one."""
 
     def _side(self, source: QuerySource) -> Side:
         if source.name is None:
@@ -97,7 +99,7 @@ class JoinInputs:
             yield part.unnest()
 
     def column(self, tree: object, side: Side, words: Words) -> str:
-        """The name of a column of an input, in these words.
+        """The name of the column of an input in these words.
 
         Raises:
             QueryError: it is something else.
@@ -109,7 +111,7 @@ class JoinInputs:
         return str(tree.name)
 
     def add_key(self, one: str, other: str) -> None:
-        """Take two columns that are compared with `=`, of the first and the second input.
+        """Add two columns that are compared with `=`, of the first and the second input.
 
         Raises:
             QueryError: the first one is compared with another column too.
@@ -135,7 +137,7 @@ class JoinInputs:
         """The columns of an expression, with their inputs and names.
 
         Raises:
-            QueryError: a column has no name of an input in front.
+            QueryError: a column is not preceded by the name of an input.
         """
         sides = {side.name: side for side in (self.first, self.second)}
         for column in expression.tree.find_all(exp.Column):
@@ -158,8 +160,8 @@ class JoinInputs:
         raise NotImplementedError
 
     def named(self) -> dict[str, QueryPlace]:
-        """Where the query has the columns of the result, by their names there in lower case; the
-        empty name is that of both inputs together.
+        """Where the query has the columns of the result, by lower-case result name; the empty name
+        means both inputs together.
         """
         found = {"": self.select.source.place}
         for side in (self.second, self.first):
@@ -168,7 +170,7 @@ class JoinInputs:
         return found
 
     def replaced(self, words: Words) -> Words:
-        """An expression over the result, whose columns have no input's name in front."""
+        """An expression over the result, whose columns are not preceded by an input's name."""
         texts = []
         folded = words.folded
         for at in range(len(words) - 2):

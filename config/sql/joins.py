@@ -1,4 +1,4 @@
-"""A query with a join: which kind of join it is."""
+"""A query with a join: selects the kind of join."""
 
 from sqlglot.tokens import TokenType
 

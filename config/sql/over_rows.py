@@ -87,7 +87,7 @@ def over_plan(select: Select, source: QuerySource) -> QueryPlan | None:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """`agg(x) OVER (...)`: the name of its column, its aggregate, what this is taken of."""
+    """`agg(x) OVER (...)`: the name of its column, its aggregate, and what this aggregates."""
 
     name: str
     text: str

@@ -1,4 +1,4 @@
-"""What is wrong in a query, and where."""
+"""Errors in a query, with their places."""
 
 from dataclasses import dataclass
 
@@ -20,10 +20,10 @@ class QueryPlace:
 
 
 class QueryError(RefusedError):
-    """A query cannot be used: write at `place` what `fix` says."""
+    """A query cannot be used: correct it at `place`, as `fix` says."""
 
     def __init__(self, place: QueryPlace, what: str, fix: str) -> None:
-        """Take the place, what is wrong there and what would be right."""
+        """Take the place, what is wrong there, and how to fix it."""
         self.place = place
         self.what = what
         self.fix = fix

@@ -1,6 +1,6 @@
 """The meaning of a query: an operator, its arguments, its inputs and its output.
 
-No Spark is needed for it. Texts of expressions are Spark SQL, for Spark to read.
+It does not need Spark. Texts of expressions are Spark SQL.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Only rows that meet a condition, which stands at `place`."""
+    """Only rows that meet a condition, which is at `place`."""
 
     condition: str
     place: QueryPlace | None = field(default=None, compare=False)
@@ -34,8 +34,8 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """More columns, name to expression; one replaces a column of its name. `places` has places by
-    their names in lower case.
+    """Additional columns, name to expression, which replace columns of the same name. `places` has
+    their places by lower-case name.
     """
 
     columns: Mapping[str, str]
@@ -44,8 +44,8 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Only these columns, and those that other arguments of the operator name. `places` has places
-    by their names in lower case.
+    """Only these columns, and those named by other arguments of the operator. `places` has their
+    places by lower-case name.
     """
 
     columns: tuple[str, ...]
@@ -62,11 +62,11 @@ def right_event_time_name(time: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueryRows:
-    """What an operator reads.
+    """The input of an operator.
 
     Attributes:
-        table: the name of a table or view, quoted where it has to be.
-        steps: what is done to its rows, in this order.
+        table: the name of a table or view, quoted if needed.
+        steps: the steps applied to its rows, in order.
         place: where the query names the table.
     """
 
@@ -76,20 +76,20 @@ class QueryRows:
 
     @property
     def name(self) -> str:
-        """The table's name without quotes; of a name with several parts they stay around dots."""
+        """The table's name without quotes; names with several parts keep quotes around dots."""
         return self.table[1:-1].replace("``", "`")
 
     def then(self, *steps: Step) -> "QueryRows":
-        """The same with more steps behind."""
+        """The same rows with additional steps."""
         return QueryRows(self.table, (*self.steps, *steps), self.place)
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What a hint says about the retention of an input: a time to live, or the name of a policy.
+    """The retention that a hint sets for an input: a time to live, or the name of a policy.
 
     Attributes:
-        ttl_ms: the time to live, 0 for never; None where the hint names a policy.
+        ttl_ms: the time to live, 0 for never; None if the hint names a policy.
         policy: the name of a policy.
         place: where the hint is.
     """
@@ -105,19 +105,19 @@ class QueryPlan:
 
     Attributes:
         operator: the function, such as `retain`.
-        rows: what it reads.
-        arguments: its arguments as far as the query says them, as its Python form takes them.
-        output: expressions over the operator's result, in front of the columns that idlestate
-            adds; `*` is all of its own columns. None: the result as it is.
+        rows: its input.
+        arguments: the arguments that the query defines, in the form of the Python function.
+        output: expressions over the operator's result, before the columns that idlestate adds; `*`
+            means all other columns. None: the unchanged result.
         having: a condition that rows of the result must meet.
         name: the name of the result's rows in `output` and `having`; None: they have none.
-        retention: what a hint says; None without one.
+        retention: the retention of a hint; None without one.
         second: the second input of a join.
-        second_retention: what a hint says about it.
-        new_names: names that must not be columns of the input, for they would be ambiguous, and
+        second_retention: the retention of a hint for it.
+        new_names: names that must not be columns of the input, because they would be ambiguous, and
             where the query uses them.
-        places: where the query selects what is in `output`, where the two are as many.
-        condition_place: where the query has the condition that is `having`.
+        places: where the query selects the expressions in `output`, if both have the same length.
+        condition_place: where the query has the condition `having`.
         named: where the query has the columns and aggregates that the operator knows by these
             names, in lower case; `window` is that of GROUP BY, and the empty name is the input.
     """
@@ -137,5 +137,7 @@ class QueryPlan:
     named: Mapping[str, QueryPlace] = field(default_factory=dict, compare=False)
 
     def place_of(self, name: str) -> QueryPlace:
-        """Where the query says what the operator calls by this name; else the table it reads."""
+        """Where the query defines what the operator knows by this name; otherwise the place of its
+        table.
+        """
         return self.named.get(name.lower(), self.rows.place)

@@ -7,5 +7,5 @@ def quoted(name: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """The name that such a text is; a name without quotes is itself."""
+    """The name in such a text; a name without quotes is returned unchanged."""
     return text[1:-1].replace("``", "`") if text.startswith("`") else text

@@ -29,7 +29,7 @@ _HOW = {
     **{(side, kind): kind.lower() for side in ("", "LEFT") for kind in ("SEMI", "ANTI")},
 }
 _KEY_OF = {"inner": (0, 1), "left": (0,), "right": (1,), "full": (), "semi": (0,), "anti": (0,)}
-"""The inputs whose key columns are those of the result, by the kind of join."""
+"""The inputs that provide the key columns of the result, by kind of join."""
 
 
 class RowJoin(JoinInputs):
@@ -79,7 +79,7 @@ class RowJoin(JoinInputs):
                 raise self.on.refused("this condition is not supported", fix)
 
     def _read_bound(self, late: object, early: object) -> None:
-        """Read that one time is not before another one."""
+        """Read a condition that one time is not before another."""
         (at, late_ms), (other, early_ms) = self._moved(late), self._moved(early)
         if at == other:
             raise self.on.refused("both times are of one input", self.form)
@@ -90,7 +90,7 @@ class RowJoin(JoinInputs):
         self._bounds_ms[bound] = span_ms
 
     def _moved(self, tree: object) -> tuple[int, int]:
-        """The input of a time, and how far it is moved (ms)."""
+        """The input of a time, and its offset (ms)."""
         if isinstance(tree, exp.Add | exp.Sub):
             text = interval_text(tree.expression)
             if text is None:
@@ -162,7 +162,7 @@ class RowJoin(JoinInputs):
         return rows.then(Only(tuple(names), places))
 
     def _is_whole(self, items: list[Expression]) -> bool:
-        """Whether whole left rows are selected."""
+        """Whether complete left rows are selected."""
         stars = [item for item in items if item.is_star]
         if not stars:
             return False
@@ -172,8 +172,8 @@ class RowJoin(JoinInputs):
         raise stars[0].words.refused("* is not supported in a join", "list the columns")
 
     def result_name(self, side: Side, column: str) -> str:
-        """The name of a column in the result: of the right input with its name in front, as of
-        other columns only Spark knows the names.
+        """The name of a column in the result; right columns have their input's name as a prefix,
+        because only Spark knows the other columns.
         """
         key = self._key(side, column)
         if key is not None:
@@ -187,7 +187,7 @@ class RowJoin(JoinInputs):
         return pairs.get(column.lower())
 
     def replaced(self, words: Words) -> Words:
-        """See `JoinInputs`; of a full join also `coalesce(a.key, b.key)`, which is the key."""
+        """See `JoinInputs`; in a full join, `coalesce(a.key, b.key)` is also the key."""
         texts = []
         for key, column in self.keys.items() if self._how == "full" else ():
             names = (self.first.name, key.lower()), (self.second.name, column.lower())
@@ -200,7 +200,7 @@ class RowJoin(JoinInputs):
         return super().replaced(words.replaced(sorted(texts)))
 
     def _is_merged(self, column: exp.Column) -> bool:
-        """Whether a column of a full join stands in `coalesce(a.key, b.key)`."""
+        """Whether a column of a full join is in `coalesce(a.key, b.key)`."""
         call = column.parent
         if self._how != "full" or not isinstance(call, exp.Coalesce):
             return False

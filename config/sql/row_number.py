@@ -83,13 +83,13 @@ class _Numbering:
     order: list[str]
     keep: str
     places: Mapping[str, QueryPlace]
-    """Of the key, the time and the order, by their names in lower case."""
+    """The places of key, time and order columns, by lower-case name."""
 
 
 def numbered_plan(select: Select) -> tuple[QueryPlan, QuerySource] | None:
     """The plan of `SELECT ... FROM (SELECT ..., ROW_NUMBER() OVER (...) AS n ...) WHERE n = 1`.
 
-    None where the query has another form.
+    None if the query has another form.
 
     Raises:
         QueryError: `deduplicate` cannot compute it.
@@ -169,7 +169,9 @@ def _columns(
     numbering: _Numbering,
     qualifiers: frozenset[str],
 ) -> Selected:
-    """What the operator reads: what the subquery selects, and the columns that number its rows."""
+    """The input of the operator: what the subquery selects, and the columns that number its
+    rows.
+    """
     for item in items:
         no_window(item)
         no_aggregate(item, "a subquery")
@@ -194,7 +196,7 @@ def _columns(
 
 
 def _limit(select: Select, name: str, outer: str) -> int:
-    """How many rows `n = 1`, `n <= 3` or `n < 4` takes; everything else is refused."""
+    """The number of rows that `n = 1`, `n <= 3` or `n < 4` selects; everything else is refused."""
     if select.keys is not None or select.is_distinct or select.having is not None:
         fix = "select the columns alone, and aggregate in a query of its own"
         raise select.words.refused("numbered rows cannot be grouped in the same query", fix)
@@ -215,7 +217,7 @@ def _limit(select: Select, name: str, outer: str) -> int:
 
 
 def _check_first_rows(item: Expression, numbering: _Numbering, limit: int) -> None:
-    """Refuse more than one row where later rows would take the place of earlier ones."""
+    """Refuse more than one row if later rows would replace earlier ones."""
     check_name(numbering.name, item.words)
     if numbering.keep == "last":
         what = "the newest rows of a key change, and rows that came out are not taken back"
@@ -226,7 +228,7 @@ def _check_first_rows(item: Expression, numbering: _Numbering, limit: int) -> No
 def _output(
     select: Select, names: list[str] | None, name: str, number: str, outer: str
 ) -> list[tuple[str, QueryPlace]]:
-    """What the query selects, and where; `number` is the expression that the row's number is."""
+    """What the query selects, and where; `number` is the expression of the row number."""
     found: list[tuple[str, QueryPlace]] = []
     taken = ResultNames()
     for words in select.items:
@@ -242,7 +244,7 @@ def _output(
                 taken.take(each, words)
             texts = [*(quoted(each) for each in names), named(number, name)]
         else:
-            # What is counted is one of the operator's columns already.
+            # The counted column is already one of the operator's columns.
             texts = ["*"] if number == quoted(name) else ["*", named(number, name)]
         found += [(text, words.place) for text in texts]
     return found

@@ -1,4 +1,4 @@
-"""A SELECT in its clauses; clauses that have no meaning here are refused."""
+"""The clauses of a SELECT; clauses that are not supported are refused."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _TAKEN = {"expressions", "from_", "where", "group", "having", "distinct", "hint"
 _WITHOUT_ORDER = "remove it, and sort where you read the rows: a changelog has no order"
 _ONE_INPUT = "a query of this kind reads one table or view"
 _REFUSED: dict[str, tuple[tuple[str, ...], str, str]] = {
-    # What sqlglot calls a clause: its words, what is wrong, what to write.
+    # By sqlglot's name of a clause: its words, what is wrong, and how to fix it.
     "order": (("order by",), "ORDER BY is not supported here", _WITHOUT_ORDER),
     "sort": (("sort by",), "SORT BY is not supported", _WITHOUT_ORDER),
     "cluster": (("cluster by",), "CLUSTER BY is not supported", _WITHOUT_ORDER),
@@ -46,7 +46,7 @@ _WINDOW_CALL = re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """A SELECT, each clause as the words after its keyword; None where it has none."""
+    """A SELECT, each clause as the words after its keyword; None for a missing clause."""
 
     words: Words
     hint: Words | None
@@ -113,7 +113,9 @@ def read_select(words: Words, *, may_join: bool = False) -> Select:
         fix = "remove DISTINCT: the rows of a key differ in their times"
         raise words.at("distinct").refused("DISTINCT is not supported with GROUP BY", fix)
     _check_group(tree, select.keys)
-    if len(select.items) != len(tree.expressions):  # x::map<a, b>, where the comma is no comma
+    if len(select.items) != len(
+        tree.expressions
+    ):  # x::map<a, b>, where the comma separates nothing
         raise words.refused("the list of columns cannot be read", "write CAST(... AS ...)")
     return select
 
@@ -151,14 +153,14 @@ def parsed(words: Words, text: str) -> exp.Expression:
         QueryError: it is not valid SQL.
     """
     try:
-        # Behind GROUP BY, `window(` looks like the clause WINDOW; any other function does not.
+        # After GROUP BY, `window(` looks like the clause WINDOW, unlike any other function.
         tree = sqlglot.parse_one(_WINDOW_CALL.sub("tumble", text), dialect=QueryDialect)
     except ParseError as error:
         raise _unreadable(words, text, error) from error
     except RecursionError as error:
         fix = "move parts of the query into views"
         raise words.refused("the query is nested too deeply", fix) from error
-    except Exception as error:  # some texts trip the parser up
+    except Exception as error:  # some texts crash the parser
         fix = "check the spelling, the commas and the parentheses"
         raise words.refused("this is not valid SQL", fix) from error
     return tree
@@ -186,7 +188,7 @@ def _clause_starts(words: Words) -> Iterator[tuple[TokenType, int]]:
 
 
 def _at_top_level(words: Words, names: tuple[str, ...]) -> Words:
-    """The word that begins a clause; clauses that are refused come after FROM."""
+    """The word that begins a clause; refused clauses come after FROM."""
     start = min((at for _, at in _clause_starts(words)), default=0)
     for at, word in words.top_level():
         if " ".join(word.folded.split()) in names and at > start:

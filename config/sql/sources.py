@@ -1,4 +1,4 @@
-"""FROM: the table or view that a query reads, and what subqueries do to its rows."""
+"""FROM: the table or view that a query reads, and the steps of subqueries on its rows."""
 
 from dataclasses import dataclass, replace
 
@@ -15,12 +15,12 @@ _NAME_OR_ALIAS = {"this", "db", "catalog", "alias"}
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """What FROM names.
+    """The source in FROM.
 
     Attributes:
         rows: the table and the steps of subqueries.
-        name: what columns may be preceded by, in lower case; None where nothing may.
-        names: what hints may call it, in lower case.
+        name: the name that may precede columns, in lower case; None if none may.
+        names: its names in hints, in lower case.
         hints: the hints of the query and of its subqueries.
     """
 
@@ -71,10 +71,10 @@ def read_relation(words: Words, tree: exp.Expression, hint: Words | None) -> Que
 
 
 def filtered(select: Select, rows: QueryRows) -> QueryRows:
-    """The rows that WHERE lets through.
+    """The rows that pass WHERE.
 
     Raises:
-        QueryError: the condition contains what only groups have.
+        QueryError: the condition contains something that only groups have.
     """
     if select.where is None:
         return rows

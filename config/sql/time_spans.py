@@ -26,7 +26,7 @@ def read_span(text: str, words: Words) -> str:
 
     Args:
         text: the span.
-        words: where it is written.
+        words: the words with the span.
 
     Raises:
         QueryError: it is not a span of time.

@@ -17,7 +17,7 @@ class WindowCall:
 
     Attributes:
         words: the call.
-        name: what its column is called, as in `window.start`.
+        name: the name of its column, as in `window.start`.
         time: the event-time column.
         windows: the windows.
     """
@@ -29,7 +29,7 @@ class WindowCall:
 
 
 def read_window(words: Words, qualifiers: frozenset[str]) -> WindowCall | None:
-    """The window that an expression is; None where it is something else.
+    """The window that an expression defines; None if it is something else.
 
     Raises:
         QueryError: the window is not supported.

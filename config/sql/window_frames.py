@@ -1,4 +1,4 @@
-"""ROWS and RANGE behind OVER, as arguments of `over`."""
+"""ROWS and RANGE in OVER, as arguments of `over`."""
 
 from sqlglot import exp
 
@@ -14,7 +14,7 @@ _FORM = (
 
 
 def read_frame(item: Expression) -> dict[str, object]:
-    """The arguments that a frame stands for; none for that of OVER without one.
+    """The arguments for a frame; empty for the default frame of OVER.
 
     Raises:
         QueryError: it is not supported.

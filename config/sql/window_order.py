@@ -1,4 +1,4 @@
-"""PARTITION BY and ORDER BY behind OVER."""
+"""PARTITION BY and ORDER BY in OVER."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ _FORM = "write OVER (PARTITION BY key ORDER BY event_time)"
 
 @dataclass(frozen=True, slots=True)
 class WindowOrder:
-    """The key, the event time and the columns that order rows of one time; the places of all these
-    by their names in lower case.
+    """The key, the event time, the columns that order rows with the same time, and the places of
+    all these by lower-case name.
     """
 
     key: list[str]
@@ -24,7 +24,7 @@ class WindowOrder:
 
 
 def read_window_order(item: Expression, qualifiers: frozenset[str]) -> WindowOrder:
-    """What stands behind OVER.
+    """Read the part after OVER.
 
     Raises:
         QueryError: it is not supported.

@@ -1,4 +1,4 @@
-"""The words of a query, each with its place; text is given back as it was written."""
+"""The words of a query, each with its place; text is returned as it was written."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from idlestate.config.sql.query_error import QueryError, QueryPlace
 DIALECT = "spark"
 MAX_WORDS = 2_000
 MAX_DEPTH = 20
-"""Parentheses in parentheses; the parser recurses."""
+"""The maximum depth of nested parentheses, because the parser recurses."""
 
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
@@ -20,13 +20,13 @@ _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word, number, text in quotes or sign of a query.
+    """A word, number, quoted text or symbol of a query.
 
     Attributes:
-        kind: what sqlglot takes it for.
+        kind: sqlglot's token type.
         name: the word without quotes.
         shown: as it is written.
-        start, end: where it stands in the query, in characters; the end is exclusive.
+        start, end: its position in the query, in characters; the end is exclusive.
     """
 
     kind: TokenType
@@ -37,12 +37,12 @@ class Word:
 
     @property
     def is_text(self) -> bool:
-        """Whether this is text in quotes, which case matters for."""
+        """Whether this is quoted text, in which case matters."""
         return self.shown[-1:] in {"'", '"'}
 
     @property
     def folded(self) -> str:
-        """What two words have in common that mean the same."""
+        """A value that is equal for words with the same meaning."""
         return self.shown if self.is_text else self.name.lower()
 
 
@@ -50,7 +50,7 @@ class Words:
     """A part of a query."""
 
     def __init__(self, query: str, words: Sequence[Word], at: int) -> None:
-        """Take the whole query, the words of the part, and where it stands, were it empty."""
+        """Take the entire query, the words of the part, and its position if it is empty."""
         self._query = query
         self.words = tuple(words)
         self._at = words[0].start if words else at
@@ -65,12 +65,16 @@ class Words:
 
     @property
     def folded(self) -> tuple[str, ...]:
-        """What two parts have in common that differ in layout, case and quotes of names alone."""
+        """A value that is equal for parts that differ only in layout, and in case and quotes of
+        names.
+        """
         return tuple(word.folded for word in self.words)
 
     @property
     def text(self) -> str:
-        """The words in one layout: equal words are equal text, whatever was between them."""
+        """The words in a uniform layout: equal words give equal text, regardless of what was
+        between them.
+        """
         text = ""
         for before, word in zip((None, *self.words), self.words, strict=False):
             text += (" " if before and _apart(before, word) else "") + word.shown
@@ -83,7 +87,7 @@ class Words:
 
     @property
     def verbatim(self) -> str:
-        """The part as it is written."""
+        """The part as written."""
         return self._query[self._at : self.words[-1].end] if self.words else ""
 
     @property
@@ -92,11 +96,11 @@ class Words:
         return place_in(self._query, self._at, self.text)
 
     def place_of(self, start: int, end: int) -> QueryPlace:
-        """The place of some characters of the part, as it is written."""
+        """The place of some characters of the part, as written."""
         return place_in(self._query, self._at + start, self.verbatim[start:end])
 
     def refused(self, what: str, fix: str) -> QueryError:
-        """The error of a query that is wrong here."""
+        """The error for a query that is wrong here."""
         return QueryError(self.place, what, fix)
 
     def top_level(self) -> Iterator[tuple[int, Word]]:
@@ -125,17 +129,17 @@ class Words:
         raise self[opening : opening + 1].refused("the parenthesis is not closed", "add )")
 
     def position(self, *names: str) -> int | None:
-        """Where the first of the words with one of these names stands, in any case."""
+        """The position of the first word with one of these names, regardless of case."""
         folded = {name.lower() for name in names}
         return next((at for at, word in enumerate(self.words) if word.folded in folded), None)
 
     def at(self, *names: str) -> "Words":
-        """The first word with one of these names, or the whole part where there is none."""
+        """The first word with one of these names, or the entire part if there is none."""
         found = self.position(*names)
         return self if found is None else self[found : found + 1]
 
     def replaced(self, texts: Sequence[tuple[int, int, str]]) -> "Words":
-        """The part with texts in the place of some stretches, given in order: start, end, text."""
+        """The part with some ranges replaced by texts, passed in order: start, end, text."""
         found: list[Word] = []
         done = 0
         for start, end, text in texts:
@@ -198,12 +202,12 @@ def _check(words: Words) -> None:
 
 
 def _apart(before: Word, word: Word) -> bool:
-    """Whether a space stands between two words."""
+    """Whether to put a space between two words."""
     last, first = before.shown[-1:], word.shown[:1]
     if first in ")],." or last in "([.":
         return False
     if before.end == word.start and _kind(last) == _kind(first) != "bracket":
-        return False  # what is one word to Spark: r'...', >=
+        return False  # a single word in Spark: r'...', >=
     return first not in "([" or _kind(last) == "sign" or last == ","
 
 
