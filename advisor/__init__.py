@@ -1,1 +1,1 @@
-"""The advisor: what idle windows would have kept of a log of events, and which one to choose."""
+"""The advisor: compares idle windows on a log of events, and suggests one."""

@@ -15,7 +15,7 @@ class Half:
     """One half of a log, divided by rows and analyzed like a whole log.
 
     Attributes:
-        extent: how large it is.
+        extent: the size of the half.
         windows: the figures of the same windows.
         knee: its knee.
         targets: its smallest windows for shares of returning keys.
@@ -43,8 +43,8 @@ class Advice:
         targets: the smallest windows for 5 % and 1 % returning keys.
         key_budget: the longest window for the key budget; None without one.
         policy: a policy for a configuration file; None if the log is too short to suggest one.
-        policy_bounds: figures with the policy's min as the window, and with its max: the figures of
-            the policy are between them.
+        policy_bounds: figures for windows of the policy's min and of its max; the figures of the
+            policy are between them.
         halves: the first and the second half of the log; empty if it cannot be divided.
     """
 

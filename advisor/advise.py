@@ -1,4 +1,4 @@
-"""The advisor's one function: a log in, advice out."""
+"""The advisor's main function: a log in, advice out."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -112,7 +112,7 @@ def _open(events: Any, reading: Reading) -> tuple[EventLog, Leftovers]:
         check_columns([str(name) for name in events.columns], reading)
         events = pa.Table.from_pandas(events[list(reading.columns)], preserve_index=False)
     elif hasattr(events, "mapInArrow"):
-        # Only here: PySpark takes a second to import.
+        # Imported late: PySpark takes a second.
         from idlestate.advisor.event_log_on_spark import spark_log  # noqa: PLC0415
 
         return spark_log(events, reading)

@@ -1,4 +1,4 @@
-"""Batches of a job: which event comes in which, and how far the watermark is in each."""
+"""Batches of a job: the batch of each event, and the watermark of each batch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ BatchesLike = int | Duration | Sequence[int]
 """Rows per batch, or event time per batch (`5m`), or the rows of each batch."""
 
 MOST = 10_000
-"""Figures are given for every batch, so there may be only so many."""
+"""The maximum number of batches, because figures are returned for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class JobBatches:
     """How a log is divided into batches.
 
     Attributes:
-        rows: rows of each batch, in the order of the log; one number stands for all.
-        every_ms: else the event time that a batch spans, from multiples of it since 1970.
+        rows: rows of each batch, in the order of the log; a single number applies to all.
+        every_ms: otherwise, the event time that a batch spans, aligned to 1970.
     """
 
     rows: tuple[int, ...] = ()
@@ -33,10 +33,10 @@ class JobBatches:
 
     @classmethod
     def of(cls, given: BatchesLike) -> "JobBatches":
-        """Read what a caller gave.
+        """Read the argument of a caller.
 
         Raises:
-            RefusedError: it is none of the three, or holds a batch without rows.
+            RefusedError: it has none of the three forms, or contains a batch without rows.
         """
         if isinstance(given, Duration):
             every_ms = span_ms("batches", given)
@@ -55,7 +55,7 @@ class JobBatches:
         """The batch of each row of a log, by its place.
 
         Raises:
-            RefusedError: the batches given do not have as many rows as the log.
+            RefusedError: the batches do not have as many rows as the log.
         """
         if len(self.rows) == 1:
             return np.arange(rows) // min(self.rows[0], max(rows, 1))

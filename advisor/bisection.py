@@ -1,7 +1,7 @@
-"""The smallest number for which something holds, many numbers asked about at a time.
+"""Finds the smallest number for which a condition holds, testing many numbers at a time.
 
-Each question about a log on Spark is a job, so few questions about many numbers are better than
-many questions about few.
+Each question about a log on Spark is a job, so few questions about many numbers are better than the
+reverse.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,10 +13,10 @@ def first_true(test: Test, false_at: int, true_at: int, at_once: int) -> int:
     """The smallest number for which a monotone test holds.
 
     Args:
-        test: whether it holds for each of these numbers, ascending.
+        test: returns whether the condition holds for each of these ascending numbers.
         false_at: a number for which it does not hold.
         true_at: a larger number for which it holds.
-        at_once: so many numbers are asked about in a round.
+        at_once: the number of tests per round.
     """
     while true_at - false_at > 1:
         width = true_at - false_at

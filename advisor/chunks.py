@@ -40,7 +40,7 @@ def prepare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def parts(batches: Iterator[pa.RecordBatch], stretch: tuple[int, int] | None) -> Iterator[LogPart]:
-    """Prepared chunks, or what is in a stretch of time of each; none is empty."""
+    """Prepared chunks, or the part of each in a range of time; without empty ones."""
     for batch in batches:
         for row in range(len(batch)):
             cells = {name: batch.column(name)[row].as_buffer() for name in batch.schema.names[:-1]}
@@ -57,7 +57,7 @@ def parts(batches: Iterator[pa.RecordBatch], stretch: tuple[int, int] | None) ->
 
 
 def _begins_key(batch: pa.RecordBatch, before: pa.RecordBatch | None) -> Flags:
-    """Which rows are the first of their key, the rows before them considered."""
+    """Which rows are the first of their key, including the preceding rows."""
     rows = [batch] if before is None else [before.slice(len(before) - 1), batch]
     table = pa.Table.from_batches(rows)
     begins = np.zeros(len(table), dtype=bool)

@@ -27,7 +27,7 @@ INK = "#1f2933"
 MUTED = "#7b8794"
 GRID = "#e4e7eb"
 RETURNING = "#b4530a"
-KEPT = "#0b7a75"  # told apart from MUTED by lightness too, for readers who see no colours
+KEPT = "#0b7a75"  # also differs from MUTED in lightness, for readers who do not see colours
 INKS = {
     "paper": PAPER,
     "ink": INK,
@@ -36,21 +36,21 @@ INKS = {
     "returning": RETURNING,
     "kept": KEPT,
 }
-"""Every colour of the picture, by what it is for."""
+"""Every colour of the picture, by its purpose."""
 
 _DOT = 4.5
 _TICKS = ("1s", "10s", "1m", "10m", "1h", "6h", "1d", "7d", "30d", "180d", "730d", "3650d")
 
 
 def draw_curve(advice: Advice, out: Path) -> None:
-    """Draw the curve into a file, replacing it at once when the picture is done.
+    """Draw the curve into a file, which is replaced atomically.
 
     Args:
-        advice: what to draw; windows with min < max are left out.
-        out: where to; the ending, .svg or .png, decides the format.
+        advice: the advice to draw; windows with min < max are left out.
+        out: the file; its ending, .svg or .png, determines the format.
 
     Raises:
-        RefusedError: the ending is another one, or there are fewer than two windows to draw.
+        RefusedError: the file has another ending, or there are fewer than two windows to draw.
     """
     if out.suffix not in FORMATS:
         raise RefusedError(f"{out.name}: a picture must end in {' or '.join(FORMATS)}")
@@ -64,7 +64,7 @@ def draw_curve(advice: Advice, out: Path) -> None:
 
 
 def curve_svg(advice: Advice) -> str:
-    """The curve as SVG without an XML header, to stand in a page.
+    """The curve as SVG without an XML header, to be embedded in a page.
 
     Raises:
         RefusedError: there are fewer than two windows to draw.
@@ -97,7 +97,7 @@ def _figure(advice: Advice, points: Sequence[WindowOutcome]) -> "Figure":
     figure.subplots_adjust(left=0.09, right=0.89, top=0.88, bottom=0.1, hspace=0.28)
     windows = [each.idle_min_ms for each in points]
     shares = [100 * each.returning_share for each in points]
-    # A dot at each window that was judged: between them the lines only lead from one to the next.
+    # A dot at each computed window; the lines between them are only a guide.
     upper.plot(windows, shares, "o-", color=RETURNING, linewidth=2.4, markersize=_DOT)
     upper.set_ylim(bottom=0)
     for figures, ink, width in (("mean_keys", MUTED, 1.8), ("most_keys", KEPT, 2.4)):
@@ -147,7 +147,7 @@ def _frame(axes: "Axes", advice: Advice, windows: Sequence[int]) -> None:
 
 
 def _mark(axes: "Axes", advice: Advice) -> None:
-    """Lines at the windows that stand out, each with its name above."""
+    """Lines at the notable windows, each with its name above."""
     marks = [(each.window_ms, f"{each.share:.0%}") for each in advice.targets]
     if advice.knee.window_ms is not None:
         marks.append((advice.knee.window_ms, "knee"))

@@ -1,4 +1,4 @@
-"""Which columns of a table of events are keys and event times, and of which types they may be."""
+"""The key and event-time columns of a table of events, and their allowed types."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ class Reading:
     Attributes:
         key: the key columns.
         event_time: the column of event times.
-        batches: how a job would get the events; None if that is not asked.
-        delay_ms: how far a job lets events lag behind the newest.
-        rejects_null_keys: whether a null in a key column rejects the row; else null is a key.
-        latest_ms: later events are rejected, and those before 1970-01-02, as a job does by default.
+        batches: the batches of a job with these events; None if not requested.
+        delay_ms: how late an event may be in the job.
+        rejects_null_keys: whether a null in a key column rejects the row; otherwise null is a key.
+        latest_ms: later events, and events before 1970-01-02, are rejected, as by default in a job.
     """
 
     key: tuple[str, ...]
@@ -32,12 +32,12 @@ class Reading:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns that are read, each once."""
+        """All columns to read, each once."""
         return tuple(dict.fromkeys((*self.key, self.event_time)))
 
 
 def check_columns(names: Sequence[str], reading: Reading) -> None:
-    """Raise `RefusedError` unless all columns are there."""
+    """Raise `RefusedError` unless all columns exist."""
     for what, name in [("key", each) for each in reading.key] + [
         ("event time", reading.event_time)
     ]:

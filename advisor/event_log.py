@@ -1,4 +1,4 @@
-"""A log of events as the advisor asks about it, in memory or on Spark."""
+"""A log of events that answers the advisor's questions, in memory or on Spark."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How large a log is.
+    """The size of a log.
 
     Attributes:
-        rows: its events.
-        keys: distinct keys.
+        rows: the number of events.
+        keys: the number of distinct keys.
         first_ms: the first event, milliseconds since 1970 in UTC.
         last_ms: the last event.
     """
@@ -41,7 +41,7 @@ class Leftovers:
     """Other facts about a log.
 
     Attributes:
-        rejected_rows: rows without a usable event time, or without a key where that is asked for.
+        rejected_rows: rows without a usable event time, or without a key if null keys are rejected.
         late_rows: rows that a job with these batches and this delay drops as late.
         key_bytes: bytes of all distinct keys together.
     """
@@ -52,21 +52,21 @@ class Leftovers:
 
 
 class EventLog(Protocol):
-    """Answers about the events of a log, or of a stretch of it."""
+    """Answers questions about the events of a log, or of a range of time in it."""
 
     @property
     def pieces(self) -> int:
-        """About how many times `live` should be asked about at once, for each window."""
+        """The approximate number of times, per window, to pass to `live` at once."""
 
     @property
     def extent(self) -> Extent:
-        """How large it is."""
+        """The size of the log."""
 
     def middle_ms(self) -> int:
-        """The time of the event in the middle: half of the events, or fewer, came before it."""
+        """The time of the median event: at most half of the events are before it."""
 
     def between(self, from_ms: int, to_ms: int) -> "EventLog":
-        """The events in [from, to) alone; there must be some."""
+        """Only the events in [from, to); there must be some."""
 
     def tallies(self, windows: Sequence[Window], sweep_at_ms: int) -> list[LifeCounts]:
         """As `LogPart.tallies`, up to the end of the log."""
@@ -78,14 +78,14 @@ class EventLog(Protocol):
         """How many lives are held after each batch; empty without batches."""
 
     def close(self) -> None:
-        """Give back what the log takes; it answers no more."""
+        """Release the log's resources; it cannot be used afterwards."""
 
 
 class MemoryLog:
     """A log in memory."""
 
     pieces = 1 << 16
-    """The finer the first look, the less is left to look at again."""
+    """The finer the first division, the less must be divided again."""
 
     def __init__(self, part: LogPart, watermarks_ms: Times) -> None:
         """Take all events, and the watermark that applies to each batch (none: no batches)."""
@@ -97,7 +97,7 @@ class MemoryLog:
 
     @property
     def extent(self) -> Extent:
-        """How large it is."""
+        """The size of the log."""
         return self._extent
 
     def middle_ms(self) -> int:
@@ -123,4 +123,4 @@ class MemoryLog:
         return self._part.held(windows, self._watermarks_ms)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing, because there is nothing to release."""

@@ -35,7 +35,7 @@ def memory_log(table: pa.Table, reading: Reading) -> tuple[MemoryLog, Leftovers]
         RefusedError: a column is missing or of an unusable type, or no row is left.
     """
     check_columns(table.column_names, reading)
-    if not table.num_rows:  # whose columns may have no types
+    if not table.num_rows:  # its columns may be untyped
         raise no_usable_row(reading, 0)
     t_ms = event_times(table.column(reading.event_time), reading.event_time)
     is_good = (t_ms >= FIRST_EVENT_TIME_MS) & (t_ms <= reading.latest_ms)
@@ -74,10 +74,10 @@ def memory_log(table: pa.Table, reading: Reading) -> tuple[MemoryLog, Leftovers]
 
 
 def event_times(column: pa.ChunkedArray, name: str) -> Times:
-    """Event times in milliseconds; 0 where there is none.
+    """Event times in milliseconds; 0 for missing ones.
 
     Raises:
-        RefusedError: the column holds neither times nor texts of times.
+        RefusedError: the column contains neither times nor times as text.
     """
     check_time_type(column.type, name)
     if is_text(column.type):
@@ -104,7 +104,7 @@ def _batches(t_ms: Times, rows: Ints, all_rows: int, batches: JobBatches | None)
 
 
 def _codes(columns: Sequence[pa.Array], rows: Ints) -> Ints:
-    """A number from 0 for each row, equal for equal keys, that leaves bits to number rows."""
+    """A number from 0 for each row, equal for equal keys, that leaves bits for row numbers."""
     at = None if len(rows) == len(columns[0]) else pa.array(rows)
     codes = np.zeros(len(rows), dtype=np.int64)
     for place, whole in enumerate(columns):
@@ -131,13 +131,13 @@ def _small_numbers(column: pa.Array) -> Ints | None:
 
 
 def _in_turn(t_ms: Times, batch: Ints) -> Ints | None:
-    """Rows in the order in which a job goes through them; None where they are so already."""
+    """Rows in the order in which a job processes them; None if they already are."""
     back = (batch[1:] < batch[:-1]) | ((batch[1:] == batch[:-1]) & (t_ms[1:] < t_ms[:-1]))
     return np.lexsort((t_ms, batch)) if back.any() else None
 
 
 def _by_key(codes: Ints) -> tuple[Ints, Flags]:
-    """Positions key by key, and which of them is the first of its key."""
+    """Positions, key by key, and which of them are the first of their key."""
     bits = len(codes).bit_length()
     # Numbers sort twice as fast as their positions.
     packed = np.sort((codes << bits) | np.arange(len(codes)))
@@ -148,7 +148,7 @@ def _by_key(codes: Ints) -> tuple[Ints, Flags]:
 
 
 def _carried(t_ms: Times, begins_key: Flags) -> Times:
-    """The running maximum within each key: for a key, time never runs back."""
+    """The running maximum within each key, because time never goes backwards for a key."""
     low = int(t_ms.min())
     bits = int(t_ms.max() - low).bit_length() + 1
     key = np.cumsum(begins_key)

@@ -1,9 +1,9 @@
-"""A log on Spark, larger than memory. This file alone needs PySpark; it is imported when used.
+"""A log on Spark, larger than memory. Only this file needs PySpark; it is imported on use.
 
-The events are shuffled by key and sorted within each partition, once. Each task cuts what it gets
-into chunks of whole keys, sorts their gaps, and Spark keeps these arrays on its disks. Every
-question is a job that puts it to each chunk and adds the answers up. So a task needs the memory of
-a chunk, or of all events of one key if these are more.
+The events are shuffled by key and sorted within each partition, once. Each task divides its events
+into chunks of complete keys and sorts their gaps, and Spark stores these arrays on its disks. Every
+question is a job that answers it for each chunk and adds up the answers. So a task needs memory for
+a chunk, or for all events of one key if these are more.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -136,7 +136,7 @@ class SparkLog:
 
     @property
     def pieces(self) -> int:
-        """Few enough for the answers of all tasks to fit into the driver."""
+        """Few enough for the answers of all tasks to fit into the driver's memory."""
         return 1 << 12
 
     @property
@@ -166,7 +166,7 @@ class SparkLog:
 
         def count(part: LogPart) -> list[Ints]:
             found = part.tallies(windows, end_ms, sweep_at_ms)
-            # In two words: their sum over all parts may need more than 64 bits.
+            # As two 64-bit words, because the sum over all parts may need more than 64 bits.
             return [
                 np.array(
                     [
@@ -202,11 +202,11 @@ class SparkLog:
         return self._ask(lambda part: batches.held(part, windows), lengths)
 
     def close(self) -> None:
-        """Remove what Spark keeps of it."""
+        """Remove its data from Spark."""
         self._chunks.unpersist()
 
     def _ask(self, question: Question, lengths: Sequence[int]) -> list[Ints]:
-        """The sums of all parts' answers, which have these lengths."""
+        """The sums of the answers of all parts, which have these lengths."""
         stretch = self._stretch
 
         def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -247,7 +247,7 @@ def _width(events: DataFrame, name: str) -> Column:
 
 
 def _few(chunks: DataFrame) -> DataFrame:
-    """In as many partitions as tasks run at a time: each sends an answer to the driver."""
+    """As many partitions as tasks run at a time, because each sends an answer to the driver."""
     return chunks.coalesce(chunks.sparkSession.sparkContext.defaultParallelism)
 
 

@@ -22,7 +22,7 @@ def read_events(path: Path, reading: Reading) -> pa.Table:
     """The key and time columns of a file, or of all files of a folder, in the order of their names.
 
     Raises:
-        RefusedError: nothing is there, the format is not known, or a file cannot be read.
+        RefusedError: the path does not exist, the format is unknown, or a file cannot be read.
     """
     kind, files = files_of(path)
     try:
@@ -34,7 +34,7 @@ def read_events(path: Path, reading: Reading) -> pa.Table:
 
 
 def _on_one_line(error: Exception) -> str:
-    """What Arrow says, which may repeat bytes of the file."""
+    """Arrow's message on one line; it may repeat bytes of the file."""
     text = "".join(each if each.isprintable() else " " for each in str(error))
     return f"{text[:_SHOWN]}..." if len(text) > _SHOWN else text
 
@@ -43,7 +43,7 @@ def files_of(path: Path) -> tuple[str, list[Path]]:
     """The format of a log, and its files in the order of their names.
 
     Raises:
-        RefusedError: nothing is there, or the format is not known.
+        RefusedError: the path does not exist, or the format is unknown.
     """
     if not path.exists():
         raise RefusedError(f"{path}: no such file or folder")

@@ -1,8 +1,8 @@
 """Events of whole keys as gaps: from each event to the next one of its key.
 
-With min = max = T a life ends T after its last event, so a gap of T or more ends one life and the
-event after it begins another. Whatever is asked about such a window follows from the gaps of at
-least T and from the first and last event of each key: the events are sorted once for all windows.
+With min = max = T, a life ends T after its last event, so a gap of T or more ends a life, and the
+event after it begins another. Every figure for such a window follows from the gaps of at least T
+and from the first and last event of each key, so the events are sorted only once for all windows.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Gaps:
 
     @classmethod
     def of(cls, firsts: Times, lasts: Times, begins: Times, ends: Times) -> "Gaps":
-        """The same from gaps and from first and last events in any order."""
+        """The gaps from unsorted gaps, first events and last events."""
         gaps = ends - begins
         by_begin, by_end = _ascending(begins), _ascending(ends)
         return cls(
@@ -75,12 +75,12 @@ class Gaps:
         )
 
     def between(self, from_ms: int, to_ms: int) -> "Gaps":
-        """The gaps of the events in [from, to) alone."""
+        """The gaps of only the events in [from, to)."""
         begin_ends = self.begins + self.begin_gaps
         end_begins = self.ends - self.end_gaps
         by_begin = (self.begins >= from_ms) & (begin_ends < to_ms)
         by_end = (end_begins >= from_ms) & (self.ends < to_ms)
-        # The event before or after a gap that is cut becomes a key's last or first one.
+        # The event before or after a cut gap becomes a key's last or first one.
         cut_after = (self.begins >= from_ms) & (self.begins < to_ms) & (begin_ends >= to_ms)
         cut_before = (self.ends >= from_ms) & (self.ends < to_ms) & (end_begins < from_ms)
         return Gaps(
@@ -113,17 +113,17 @@ class Gaps:
         )
 
     def returns(self, windows_ms: Times) -> list[int]:
-        """How often a key comes back after a life that ended so long after its last event."""
+        """The number of returns after lives that ended this long after their last event."""
         shorter = np.searchsorted(self._lengths, windows_ms)
         return [len(self._lengths) - each for each in shorter.tolist()]
 
     def live_ms(self, windows_ms: Times, end_ms: int) -> list[int]:
-        """How long all lives last together, up to `end_ms`."""
+        """The total duration of all lives, up to `end_ms`."""
         shorter = np.searchsorted(self._lengths, windows_ms)
         whole = np.searchsorted(self.lasts, end_ms - windows_ms)
         within = self._length_sums[shorter].tolist()
         ages = (self._age_sums[-1] - self._age_sums[whole]).tolist()
-        # Python's numbers: their products may need more than 64 bits.
+        # Python integers, because products may need more than 64 bits.
         since_newest = end_ms - int(self.lasts.max(initial=0))
         gaps, keys = len(self._lengths), len(self.lasts)
         return [
@@ -143,12 +143,12 @@ class Gaps:
 
     @cached_property
     def _age_sums(self) -> Times:
-        # From the newest on, not from 1970: sums of times would not fit 64 bits.
+        # Relative to the newest time, not to 1970, because sums of times would not fit 64 bits.
         return np.concatenate([[0], np.cumsum(self.lasts.max(initial=0) - self.lasts)])
 
 
 def _ascending(times: Times) -> npt.NDArray[np.int64] | slice:
-    """What puts times in order; nothing to do where they are."""
+    """The index that sorts times; a full slice if they are already sorted."""
     return slice(None) if (times[1:] >= times[:-1]).all() else np.argsort(times)
 
 

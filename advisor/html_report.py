@@ -42,8 +42,8 @@ def html_report(advice: Advice, title: str) -> str:
     """The page.
 
     Args:
-        advice: what it says.
-        title: what was looked at, such as the file.
+        advice: the advice to show.
+        title: the name of the log, such as the file.
     """
     return "\n".join(_page(advice, title)) + "\n"
 

@@ -1,6 +1,6 @@
-"""The knee: the window beyond which longer ones bring back little more.
+"""The knee: the window beyond which longer windows gain little.
 
-The share of returning keys is looked at over the logarithm of the window, both scaled to 0..1. The
+The share of returning keys is plotted over the logarithm of the window, both scaled to 0..1. The
 knee is where the curve is farthest below the straight line between its ends (Kneedle; Satopää et
 al., 2011). Every curve has such a point, but where the curve is nearly straight it means nothing:
 below a distance of `LEAST_DISTANCE` there is no knee.
@@ -15,7 +15,7 @@ from idlestate.advisor.event_log import EventLog
 from idlestate.advisor.window_ladder import Window, lowest_ms
 
 LEAST_DISTANCE = 0.2
-"""Logs of real traffic were below 0.1, or above 0.5."""
+"""Logs of real traffic were either below 0.1 or above 0.5."""
 _POINTS = 200
 _SECOND_MS = 1000
 

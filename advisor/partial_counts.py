@@ -24,10 +24,10 @@ class LifeCounts:
 
     Attributes:
         created: lives that began.
-        expired: lives that ended, those of the final sweep included.
+        expired: lives that ended, including those of the final sweep.
         returning: lives whose key had expired before.
-        remembered: those of them that began while the key's last life was still remembered.
-        live_ms: how long all lives lasted together.
+        remembered: returning lives that began while the key's last life was still remembered.
+        live_ms: the total duration of all lives.
     """
 
     created: int = 0
@@ -43,8 +43,8 @@ class Stays:
 
     Attributes:
         t_ms: when the event happened.
-        batch: the batch it came in.
-        until: the batch in which its key's next event came; the number of batches if none did.
+        batch: the batch of the event.
+        until: the batch of the key's next event; the number of batches if there is none.
     """
 
     t_ms: Times
@@ -52,7 +52,7 @@ class Stays:
     until: Ints
 
     def held(self, window_ms: int, watermarks_ms: Times) -> Ints:
-        """How many lives are held after each batch, with min = max = this."""
+        """The number of lives held after each batch, for this window with min = max."""
         swept = np.searchsorted(watermarks_ms, self.t_ms + window_ms)
         batches = len(watermarks_ms)
         begun = np.bincount(self.batch, minlength=batches + 1)
@@ -70,7 +70,9 @@ class LogPart:
         gaps: Gaps | None = None,
         stretch: tuple[int, int] | None = None,
     ) -> None:
-        """Take events key by key; their gaps where these are known; a stretch that alone counts."""
+        """Take events key by key, their gaps if known, and a range of time to which counts are
+        limited.
+        """
         self._whole = sequences
         self._stretch = stretch
         if gaps is not None:
@@ -93,7 +95,7 @@ class LogPart:
 
     @property
     def rows(self) -> int:
-        """How many events there are."""
+        """The number of events."""
         return len(self.gaps.firsts) + len(self.gaps.ends)
 
     def in_batches(self, batch: Ints) -> "LogPart":
@@ -101,15 +103,15 @@ class LogPart:
         return LogPart(replace(self.sequences, batch=batch), self.gaps)
 
     def rows_until(self, times_ms: Times) -> Ints:
-        """How many events there are up to each of these times, that time included."""
+        """The number of events up to and including each of these times."""
         return np.searchsorted(np.sort(self.sequences.t_ms), times_ms, side="right")
 
     def time_of(self, place: int) -> int:
-        """The time of the event at this place, in order of time."""
+        """The time of the event at this position in order of time."""
         return int(np.partition(self.sequences.t_ms, place)[place])
 
     def between(self, from_ms: int, to_ms: int) -> "LogPart":
-        """The events in [from, to) alone."""
+        """Only the events in [from, to)."""
         return LogPart(self.sequences, self.gaps.between(from_ms, to_ms), (from_ms, to_ms))
 
     def tallies(self, windows: Sequence[Window], end_ms: int, sweep_at_ms: int) -> list[LifeCounts]:
@@ -128,10 +130,10 @@ class LogPart:
         return [found[window] for window in windows]
 
     def live(self, asked: Sequence[tuple[Window, Times]]) -> list[tuple[Ints, Ints]]:
-        """How many lives have begun and how many have ended, for each window.
+        """The numbers of lives that have begun and ended, for each window.
 
         Args:
-            asked: windows, each with stretches as in `Moments.since`.
+            asked: windows, each with ranges as in `Moments.since`.
         """
         answers: dict[int, tuple[Ints, Ints]] = {}
         narrow = self.gaps
@@ -146,7 +148,7 @@ class LogPart:
         return [answers[at] for at in range(len(asked))]
 
     def held(self, windows: Sequence[Window], watermarks_ms: Times) -> list[Ints]:
-        """How many lives are held after each batch, under each window."""
+        """The number of lives held after each batch, for each window."""
         return [
             self._stays(len(watermarks_ms)).held(window.min_ms, watermarks_ms)
             if window.is_single

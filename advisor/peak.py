@@ -1,10 +1,10 @@
 """The most keys live at once, exactly, from counts at a few times.
 
-Between two times no more keys can be live than were at the first plus those that begin a life on
-the way, or than are at the second plus those that end one on the way. So most stretches of a log
-cannot hold the peak; the others are divided further, until none is left or they are a millisecond
-long. A log answers only how many lives begin and end within stretches, which its parts can count
-each on its own.
+Between two times, the number of live keys is at most that at the first time plus the lives that
+begin in between, and at most that at the second time plus the lives that end in between. So most
+ranges of time cannot contain the peak; the others are divided further, until none is left or they
+are a millisecond long. A log only counts the lives that begin and end in ranges, which its parts
+can do independently.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,14 +23,14 @@ Live = Callable[[Sequence[tuple[Window, Times]]], list[tuple[Ints, Ints]]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Stretches:
-    """Stretches of time (low, high] in which more keys may be live than found so far."""
+    """Ranges of time (low, high] in which more keys may be live than found so far."""
 
     low: Times
     high: Times
     live_at_low: Ints
 
     def times(self, most: int) -> Times:
-        """Times from low to high of each stretch, one row for each."""
+        """Times from low to high of each range, one row per range."""
         width = (self.high - self.low)[:, None]
         pieces = max(2, min(most // len(self.low), int(width.max())))
         times: Times = self.low[:, None] + width * np.arange(pieces + 1) // pieces
@@ -47,7 +47,7 @@ def peaks(
         windows: the windows.
         first_ms: the first event.
         last_ms: the last event; later, lives only end.
-        pieces: so many times are asked for in a round, for each window.
+        pieces: the number of times per round and window.
     """
     best = dict.fromkeys(range(len(windows)), 0)
     nothing = np.zeros(1, dtype=np.int64)

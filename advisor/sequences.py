@@ -1,7 +1,7 @@
-"""Events key by key, and the lives they fall into under any idle window.
+"""Events key by key, and their lives under any idle window.
 
-With min < max the end of a life depends on which of its events re-armed it, so the events are
-walked through, by the same function as in a job (`retention.lives.walk`).
+With min < max, the end of a life depends on which of its events re-armed it, so the events are
+processed by the same function as in a job (`retention.lives.walk`).
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Sequences:
     Attributes:
         t_ms: when each event happened.
         begins_key: whether it is the first of its key.
-        batch: the batch it comes in; None without batches.
+        batch: the batch of each event; None without batches.
     """
 
     t_ms: Times
@@ -54,7 +54,7 @@ class Sequences:
         return WalkedLives(found.lives.created_at_ms, found.ends.deadline_ms, found.is_closed)
 
     def held(self, window: Window, watermarks_ms: Times) -> Ints:
-        """How many lives are held after each batch, once those due at its watermark are closed."""
+        """The number of lives held after each batch, once those due at its watermark are closed."""
         assert self.batch is not None
         key = np.cumsum(self.begins_key) - 1
         by_batch = np.argsort(self.batch, kind="stable")
@@ -80,21 +80,23 @@ class WalkedLives:
 
     @property
     def returns(self) -> int:
-        """How often a key came back after it expired."""
+        """The number of returns after an expiry."""
         return int(self.is_followed.sum())
 
     def remembered(self, remember_ms: int) -> int:
-        """How often it did so within this time after its end."""
+        """The number of returns within this time after the end of a life."""
         followed = np.flatnonzero(self.is_followed)
         until = saturating_add(self.deadline_ms[followed], remember_ms)
         return int((self.created_at_ms[followed + 1] <= until).sum())
 
     def ended(self, until_ms: int) -> int:
-        """How many lives ended: by a later event, or because they were due at this time."""
+        """The number of lives that ended: by a later event, or because they were due at this
+        time.
+        """
         return int((self.is_followed | is_due(self.deadline_ms, until_ms)).sum())
 
     def live_ms(self, end_ms: int) -> int:
-        """How long all lives last together, up to `end_ms`."""
+        """The total duration of all lives, up to `end_ms`."""
         return int((np.minimum(self.deadline_ms, end_ms) - self.created_at_ms).sum())
 
     @property

@@ -1,4 +1,4 @@
-"""When lives begin and end, as sorted times: how many do so within stretches of time."""
+"""When lives begin and end, as sorted times, and how many do so within ranges of time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Times, ascending (ms). With `gaps`, only those count whose gap is `least_gap_ms` or more."""
+    """Ascending times (ms). With `gaps`, only times with a gap of `least_gap_ms` or more count."""
 
     times_ms: Times
     gaps: Times | None = None
     least_gap_ms: int = 0
 
     def since(self, stretches_ms: Times) -> Ints:
-        """How many there are in each stretch so far.
+        """The cumulative number of times in each range.
 
         Args:
-            stretches_ms: one row of ascending times per stretch; stretches do not overlap.
+            stretches_ms: one row of ascending times per range; ranges do not overlap.
 
         Returns:
             For each time, how many are after the first time of its row and not after it.
@@ -35,7 +35,7 @@ class Moments:
         return found - found[:, :1]
 
     def _counting(self, low: Ints, high: Ints) -> Times:
-        """Those that count at positions low..high of each stretch."""
+        """The times that count at positions low..high of each range."""
         if len(low) == 1:
             at: slice | Ints = slice(int(low[0]), int(high[0]))
         else:
@@ -50,8 +50,8 @@ class Spans:
     """Lives under one window.
 
     Attributes:
-        begins: together they hold when each life begins.
-        ends: the same of ends, each `end_shift_ms` before the life ends.
+        begins: together, they contain the begin of each life.
+        ends: the same for ends, each `end_shift_ms` before the life ends.
         end_shift_ms: see `ends`.
     """
 
@@ -60,7 +60,7 @@ class Spans:
     end_shift_ms: int
 
     def since(self, stretches_ms: Times) -> tuple[Ints, Ints]:
-        """How many lives have begun and ended in each stretch so far, as in `Moments.since`.
+        """The cumulative numbers of lives that begin and end in each range, as in `Moments.since`.
 
         A life has ended at its deadline.
         """

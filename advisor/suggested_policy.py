@@ -17,11 +17,11 @@ class SuggestedPolicy:
     """A policy for a configuration file.
 
     Attributes:
-        name: its name there.
-        idle_min_ms: how long an idle key is kept at least.
-        idle_max_ms: how long it is kept at most.
-        because: what the choice goes by.
-        yaml: a configuration file with this policy alone.
+        name: its name in the file.
+        idle_min_ms: the minimum time that an idle key is kept.
+        idle_max_ms: the maximum time that an idle key is kept.
+        because: the reason for the choice.
+        yaml: a configuration file with only this policy.
     """
 
     name: str
@@ -40,9 +40,9 @@ def suggest_policy(
 ) -> SuggestedPolicy | None:
     """The suggested policy; None for a log of a few seconds without a budget.
 
-    Its min is the window at the knee; without a knee the window for the least share of returning
-    keys that the log is long enough to judge; else a third of the log's span. Its max is half as
-    much again, and within the key budget.
+    Its min is the window at the knee; without a knee, the window for the smallest share of
+    returning keys that the log is long enough for; otherwise a third of the log's span. Its max is
+    1.5 times the min, and within the key budget.
     """
     wanted = _wanted(knee, targets, span_ms)
     most_ms = budget.window_ms if budget else None
@@ -83,7 +83,7 @@ def _max_of(low_ms: int) -> int:
 
 
 def _step(window_ms: int) -> int:
-    """Windows are rounded to what people write."""
+    """The step to which a window is rounded for people."""
     for longer_than_ms, step_ms in (
         (10 * _DAY_MS, _DAY_MS),
         (_DAY_MS, _HOUR_MS),

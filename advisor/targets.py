@@ -37,7 +37,7 @@ class KeyBudget:
     Attributes:
         keys: live keys at any time, or held after any batch, at most.
         window_ms: the window; None if even 1 second takes more keys, or if all keys fit.
-        all_fit: no window is needed: the log has no more keys than that.
+        all_fit: whether no window is needed, because the log has no more keys than that.
     """
 
     keys: int
@@ -56,7 +56,7 @@ def returning_targets(log: EventLog) -> tuple[ReturningTarget, ...]:
             tallies = log.tallies(windows, extent.last_ms)
             return [tally.returning <= share * tally.created for tally in tallies]
 
-        # No gap is longer than the log, so beyond it nothing comes back.
+        # No gap is longer than the log, so no key returns after a longer window.
         window_ms = (
             first_true(holds, 0, extent.span_ms // _SECOND_MS + 1, _SHARES_AT_ONCE) * _SECOND_MS
         )
@@ -76,7 +76,7 @@ def key_budget(
         keys: the number.
         log: the log.
         most_keys: the most keys under each window.
-        known: figures that are there already.
+        known: figures that were already computed.
     """
     if log.extent.keys <= keys:
         return KeyBudget(keys, None, all_fit=True)

@@ -8,7 +8,7 @@ from idlestate.advisor.censored_windows import CENSORED_NOTE
 
 
 def text_report(advice: Advice) -> str:
-    """All of the advice, as lines."""
+    """The complete advice, as lines."""
     return "\n".join(_lines(advice))
 
 
@@ -38,7 +38,7 @@ def _pairs(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows under each other: the first column to the left, all others to the right."""
+    """Rows as text: the first column is left-aligned, the others are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         first, *others = zip(row, widths, strict=True)

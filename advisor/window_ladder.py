@@ -1,4 +1,4 @@
-"""Idle windows: those a caller names, and the ladder that is tried without any."""
+"""Idle windows: those that a caller passes, and the default ladder."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Window:
     """An idle window in milliseconds: an idle key lives at least min and at most max.
 
     Raises:
-        RefusedError: the idle rule is off at such a min, or the max is below the min.
+        RefusedError: this min turns the idle rule off, or the max is below the min.
     """
 
     min_ms: int
@@ -49,7 +49,7 @@ class Window:
 
     @classmethod
     def of(cls, given: WindowLike) -> "Window":
-        """The window that a caller named.
+        """The window that a caller passed.
 
         Raises:
             RefusedError: it is not a valid window.
@@ -96,7 +96,8 @@ def span_ms(argument: str, value: object) -> int:
 
 
 def windows_of(given: Sequence[WindowLike] | None, log_ms: int) -> list[Window]:
-    """The windows to try, ascending, each once: those given, else the ladder for a log this long.
+    """The windows to try, ascending, each once: those passed, or the ladder for a log of this
+    length.
 
     Raises:
         RefusedError: one is not valid.

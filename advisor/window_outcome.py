@@ -1,4 +1,4 @@
-"""What a window would have meant for a log."""
+"""The outcome of a window for a log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ class WindowOutcome:
 
     Attributes:
         idle_min_ms: an idle key is kept at least this long.
-        idle_max_ms: and at most this long.
+        idle_max_ms: an idle key is kept at most this long.
         created: lives that began.
-        expired: lives that ended, those included that a final sweep after the last event ends.
+        expired: lives that ended, including those ended by a final sweep after the last event.
         returning: lives whose key had expired before, as a job counts them with
             `remember: forever`.
-        returning_remembered: those that began within the idle max after the key's last life, as a
-            job counts them by default.
+        returning_remembered: returning lives that began within the idle max after the key's last
+            life, as a job counts them by default.
         returning_share: returning lives among all, 0 to 1.
         mean_keys: live keys, averaged over the log's span.
         peak_keys: the most keys live at once.
@@ -31,8 +31,8 @@ class WindowOutcome:
         most_keys: the largest of `held_keys`, or `peak_keys` without batches.
         mean_bytes: `mean_keys` in bytes of state.
         most_bytes: `most_keys` in bytes of state.
-        is_censored: the window is longer than a third of the log, so that many keys would have come
-            back after the log's end: the figures are too good.
+        is_censored: whether the window is longer than a third of the log. Then many keys would have
+            returned after the log's end, so the figures are too optimistic.
     """
 
     idle_min_ms: int
@@ -122,5 +122,5 @@ def half_outcome(log: EventLog, windows: Sequence[Window]) -> tuple[HalfOutcome,
 
 
 def _mean_keys(tally: LifeCounts, extent: Extent) -> float:
-    # If all events are at one time, every key is live then.
+    # If all events have the same time, every key is live at that time.
     return tally.live_ms / extent.span_ms if extent.span_ms else float(tally.created)

@@ -17,7 +17,7 @@ _MINUTE_MS = 60_000
 
 
 def facts(advice: Advice) -> list[tuple[str, str]]:
-    """What the log is, as (name, value)."""
+    """Facts about the log, as (name, value)."""
     extent = advice.extent
     span = format_duration(extent.span_ms - extent.span_ms % 1000)
     lines = [
@@ -54,7 +54,7 @@ def cells(figures: WindowOutcome) -> list[str]:
 
 
 def findings(advice: Advice) -> Iterator[tuple[str, str]]:
-    """The windows that stand out, as (name, value)."""
+    """The notable windows, as (name, value)."""
     yield "knee", knee_in_words(advice.knee)
     for target in advice.targets:
         yield f"at most {target.share:.0%} returning", target_in_words(target)
@@ -71,7 +71,7 @@ def findings(advice: Advice) -> Iterator[tuple[str, str]]:
 
 
 def halves(advice: Advice) -> list[tuple[str, ...]]:
-    """The table of halves: what, in the first, in the second half."""
+    """The table of halves: figure, first half, second half."""
     if not advice.halves:
         return []
     both = advice.halves
@@ -89,7 +89,7 @@ def halves(advice: Advice) -> list[tuple[str, ...]]:
 
 
 def policy_in_words(advice: Advice) -> str:
-    """What the suggested policy would have meant for the log."""
+    """The outcome of the suggested policy for the log."""
     low, high = advice.policy_bounds
     return (
         f"With this policy {high.returning:,} to {low.returning:,} keys return "
