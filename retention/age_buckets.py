@@ -13,10 +13,10 @@ AGE_BUCKETS_MS: Final = (
     *(_H, 3 * _H, 6 * _H, 12 * _H),
     *(_D, 2 * _D, 7 * _D, 30 * _D),
 )
-"""The upper bounds, inclusive; what is older falls in one bucket more."""
+"""The inclusive upper bounds; older ages fall into an additional bucket."""
 
 
 def count_ages(ages_ms: Times) -> tuple[int, ...]:
-    """How many ages fall in each bucket; not cumulative, the bucket without a bound last."""
+    """The number of ages in each bucket, not cumulative; the unbounded bucket is last."""
     buckets = np.searchsorted(AGE_BUCKETS_MS, ages_ms)
     return tuple(np.bincount(buckets, minlength=len(AGE_BUCKETS_MS) + 1).tolist())

@@ -1,4 +1,4 @@
-"""How large the state of an operator may become before somebody is told. It expires nothing."""
+"""The size of an operator's state above which alerts fire. It expires nothing."""
 
 from dataclasses import dataclass
 
@@ -12,5 +12,5 @@ class Budget:
 
 
 def no_budget(_uid: str) -> Budget:
-    """The budget of each operator where none is set."""
+    """The budget of each operator without a configured one."""
     return Budget()

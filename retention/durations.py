@@ -31,7 +31,7 @@ _BARE_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _PART = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?\s*([A-Za-zµ]{1,16})[\s,]*")
 _CLOCK = re.compile(r"([0-9]{1,3}):([0-9]{2})(?::([0-9]{2}))?")
 
-# What people write for a unit of ours. Longer than a letter, a word may be in any case.
+# Common spellings of our units. Words longer than a letter may be in any case.
 _SPELLINGS = {
     "w": ("wk", "wks", "week", "weeks", "W"),
     "d": ("day", "days", "D"),
@@ -46,10 +46,10 @@ _TOO_FINE = {"us", "µs", "usec", "micros", "microseconds", "ns", "nanos", "nano
 
 
 class DurationError(RefusedError, ValueError):
-    """A text is not a valid duration: write what `fix` says."""
+    """A text is not a valid duration: correct it as `fix` says."""
 
     def __init__(self, what: str, fix: str) -> None:
-        """Take what is wrong and what would be right."""
+        """Take what is wrong and how to fix it."""
         self.what = what
         self.fix = fix
         super().__init__(f"{what}; {fix}")
@@ -59,8 +59,8 @@ def duration_ms(value: object) -> int:
     """Milliseconds of a `Duration`, 0 to `MAX_DURATION_MS`; the number 0 needs no unit.
 
     Raises:
-        DurationError: it is neither text of the grammar nor a `timedelta`, is negative, too long or
-            finer than a millisecond.
+        DurationError: it is neither valid text nor a `timedelta`, is negative or too long, or has
+            fractions of a millisecond.
     """
     match value:
         case timedelta():
@@ -128,7 +128,7 @@ def format_duration(span_ms: int) -> str:
 
 
 def unit_hint(number: str) -> str:
-    """What to write instead of a number that has no unit."""
+    """A hint for a number without a unit."""
     whole = number if number.isdecimal() else "30"
     return f"add a unit: {whole}s, {whole}m or {whole}h"
 

@@ -13,7 +13,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class LifeLayout:
-    """Rows of old lives and records, with what each would be as the start of a life."""
+    """Rows of old lives and records, with the life that each row would start."""
 
     source: Rows
     starts: Rows
@@ -23,10 +23,10 @@ class LifeLayout:
     write_ms: Times
     created_ms: Times
     fixed_end_ms: Times | None
-    """The end that later accesses do not move; None if no rule sets one."""
+    """The end that later accesses cannot move; None if no rule sets one."""
     cleanup_ms: Times
     arm_from_ms: Times
-    """`cleanup_ms`, or `NEVER_MS` where every access arms."""
+    """`cleanup_ms`, or `NEVER_MS` if every access arms."""
     is_old: Flags
     is_write: Flags
     next_write: Rows
@@ -55,7 +55,7 @@ class LifeLayout:
 
 
 def next_true(flags: Flags) -> Rows:
-    """For each position 0..n the first true position at or after it; n if there is none."""
+    """For each position 0..n, the first true position at or after it; n if there is none."""
     n = len(flags)
     positions = np.append(np.where(flags, np.arange(n), n), n)
     return np.minimum.accumulate(positions[::-1])[::-1]

@@ -44,14 +44,14 @@ class Lives:
     read_at_ms: Times
     armed_at_ms: Times
     wakes_at_ms: Times | None = None
-    """The next timer of each, `FOREVER_MS` without one; None where lives have no timers."""
+    """The next timer of each life, `FOREVER_MS` without one; None if lives have no timers."""
 
     def __len__(self) -> int:
         return len(self.created_at_ms)
 
     @property
     def columns(self) -> tuple[Times, ...]:
-        """The times: four, and a fifth where lives have timers."""
+        """The four times, and a fifth if lives have timers."""
         four = self.created_at_ms, self.written_at_ms, self.read_at_ms, self.armed_at_ms
         return four if self.wakes_at_ms is None else (*four, self.wakes_at_ms)
 
@@ -61,14 +61,14 @@ class Lives:
 
     @property
     def with_wakes(self) -> "Lives":
-        """The same with a fifth time, also where there is none."""
+        """The same lives with a fifth time, even if they have no timers."""
         if self.wakes_at_ms is not None:
             return self
         return replace(self, wakes_at_ms=np.full(len(self), FOREVER_MS))
 
     @classmethod
     def joined(cls, parts: Sequence["Lives"]) -> "Lives":
-        """Lives one after the other, at least one part."""
+        """The concatenated lives of at least one part."""
         if len(parts) == 1:
             return parts[0]
         if any(part.wakes_at_ms is not None for part in parts):
@@ -90,14 +90,14 @@ class Lives:
         return ends(*self._bounds_ms(policy), policy)
 
     def due_ms(self, policy: Policy) -> Times:
-        """When each life is to be looked at again: at its deadline or, if earlier, its timer."""
+        """When each life is due: at its deadline or, if earlier, its timer."""
         deadline_ms: Times = deadline(*self._bounds_ms(policy), policy)
         if self.wakes_at_ms is None:
             return deadline_ms
         return np.minimum(deadline_ms, self.wakes_at_ms)
 
     def _bounds_ms(self, policy: Policy) -> tuple[Times, Times, Times]:
-        """What deadlines follow from, as `rules.ends` takes it."""
+        """The inputs of deadlines, as arguments of `rules.ends`."""
         base = last_access(self.written_at_ms, self.read_at_ms, policy.ttl_update)
         return self.created_at_ms, base, self.cleanup_at_ms(policy)
 
@@ -115,13 +115,14 @@ class Accesses:
     is_read: Flags | None
     writes_once: bool = False
     begins_ms: Times | None = None
-    """Of keys that are windows: when a life of each counts as created. A window has one life, which
-    holds all its records."""
+    """For keys that are windows: when a life of each counts as created. A window has only one life,
+    with all its records.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class DividedLives:
-    """What `walk` found, over rows = old lives and records in one sequence per key.
+    """The result of `walk`, over rows = old lives and records in one sequence per key.
 
     `source` is the origin of each row: below m, the old life of this number, else the record
     `source - m`. All other arrays have one entry per life, in order of key and time.
@@ -134,13 +135,13 @@ class DividedLives:
     lives: Lives
     ends: Ends
     is_closed: Flags
-    """A later write of the same key closed it."""
+    """Whether a later write of the same key closed the life."""
     is_old: Flags
-    """The life was open before the batch."""
+    """Whether the life was open before the batch."""
     is_touched: Flags
-    """An access of this batch belongs to it."""
+    """Whether an access of this batch belongs to the life."""
     is_trackless: Flags
-    """Per record, not per life: a read that found no open life."""
+    """Per record, not per life: whether it is a read without an open life."""
 
 
 def walk(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> DividedLives:
@@ -170,7 +171,9 @@ def walk(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy) -> Divi
 
 
 def _parted(policy: Policy, *, writes_once: bool) -> tuple[Policy, Policy]:
-    """The rules whose end later accesses move, and those whose end is fixed when a life starts."""
+    """The rules whose end later accesses can move, and those whose end is fixed at the start of a
+    life.
+    """
     moving, fixed = replace(policy, max_lifetime_ms=0), replace(policy, idle_min_ms=0, ttl_ms=0)
     if not writes_once:
         return moving, fixed

@@ -1,7 +1,7 @@
 """A retention policy: the expiry rules of one operator.
 
-A policy has its spans as plain numbers. `idlestate.config` reads files with defaults and selectors;
-`idlestate.retention.rules` applies the rules.
+A policy contains its spans as plain numbers. `idlestate.config` reads files with defaults and
+selectors; `idlestate.retention.rules` applies the rules.
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,9 @@ MIN_GAP_MS = 300_000
 """The least distance of an idle window's max from its min, unless it is lowered explicitly."""
 
 MAX_SHRINK = 0.5
-"""The largest share of an operator's live keys that a policy change may remove at once, unless
-another is set."""
+"""The default of the largest share of an operator's live keys that a policy change may remove at
+once.
+"""
 
 JSON_VERSION = 1
 
@@ -35,7 +36,7 @@ class UpdateType(StrEnum):
 
 
 class TimeDomain(StrEnum):
-    """Which time the rules use: that of the events, or the time at which a batch is processed."""
+    """The time that the rules use: event time, or the time at which a batch is processed."""
 
     EVENT = "event"
     PROCESSING = "processing"
@@ -89,7 +90,7 @@ class Policy:
     min_gap_ms: int = field(default=MIN_GAP_MS, compare=False, repr=False)
     max_shrink: float = field(default=MAX_SHRINK, compare=False, repr=False)
     chosen_by: str = field(default="", compare=False, repr=False)
-    """What gave an operator this policy, for people: a selector of a file, say."""
+    """What selected this policy for an operator, for people, such as a selector of a file."""
 
     def __post_init__(
         self,
@@ -155,15 +156,16 @@ class Policy:
     def remember_for_ms(self) -> int:
         """How long an ended life is remembered, in milliseconds.
 
-        `remember_ms` where given, else the idle max, else the ttl, else the lifetime, each if its
-        rule is on; 0 for an unbounded policy, under which no life ends.
+        `remember_ms` if set, else the idle max, else the ttl, else the lifetime, each if its rule
+        is on; 0 for an unbounded policy, under which no life ends.
         """
         if self.remember_ms is not None:
             return self.remember_ms
         return (self.idle_max_ms if self.idle_on else 0) or self.ttl_ms or self.max_lifetime_ms
 
     def with_ttl_alone(self, ttl_ms: int, chosen_by: str) -> "Policy":
-        """A policy of the same time domain with no rule but a time to live since the last write.
+        """A policy with the same time domain, whose only rule is a time to live since the last
+        write.
 
         A ttl of 0 milliseconds means that no life ends.
         """
@@ -178,8 +180,8 @@ class Policy:
     def to_json(self) -> dict[str, object]:
         """The policy as a dict that can be written as JSON; `from_json` is its inverse.
 
-        `min_gap_ms` and `max_shrink` are not in it: they are checked when a policy is made or
-        changed. Whoever keeps a policy also keeps `chosen_by`, which is not in it either.
+        It omits `min_gap_ms` and `max_shrink`, which are checked when a policy is created or
+        changed, and `chosen_by`, which callers store separately.
         """
         return {
             "version": JSON_VERSION,
@@ -198,8 +200,8 @@ class Policy:
         """Read the result of `to_json`.
 
         Raises:
-            SettingError: the version is another, a field is missing or unknown, or a value is
-                refused by the policy itself.
+            SettingError: the version differs, a field is missing or unknown, or the policy refuses
+                a value.
         """
         version = data.get("version")
         if type(version) is not int or version != JSON_VERSION:
@@ -219,16 +221,16 @@ class Policy:
 
 
 Policies = tuple[Policy, Policy]
-"""That of an operator twice, or those of its two inputs."""
+"""The policies of two inputs, or an operator's policy twice."""
 
 
 def of_sides(policy: Policy, right: Policy | None) -> Policies:
-    """The policies of left and right rows of a join; of other operators, theirs twice."""
+    """The policies of left and right rows of a join; for other operators, their policy twice."""
     return policy, right or policy
 
 
 def right_policy(written: Mapping[str, Any]) -> Policy | None:
-    """The policy of right rows of a join, from the field `right` of what was written."""
+    """The policy of a join's right rows, from the stored field `right`."""
     facts = written.get("right")
     return None if facts is None else Policy.from_json(facts)
 
@@ -261,7 +263,7 @@ def _require_span(name: str, value: object) -> None:
 
 
 def member(name: str, value: object, kind: type[_Word]) -> _Word:
-    """The member of an enum that an argument is, or is the text of.
+    """The enum member for an argument, which is a member or its text.
 
     Raises:
         SettingError: it is neither.

@@ -13,7 +13,7 @@ class PolicyVersion:
     effective_ms: int
     policy: Policy
     right: Policy | None = None
-    """Of a join the policy of right rows; `policy` is that of left rows."""
+    """For a join, the policy of right rows; `policy` is that of left rows."""
 
     @property
     def of_sides(self) -> Policies:

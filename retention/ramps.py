@@ -1,7 +1,7 @@
 """Sums of steps and ramps over time, of many sums at once.
 
-Each is kept as the straight line that it is after each of its times, so that its value at a moment
-costs a search, however many steps and ramps there are.
+Each sum is stored as the straight line after each of its times, so its value at a moment costs one
+search, regardless of the number of steps and ramps.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ class Ramps:
     """Steps and ramps that begin at times and are added up.
 
     Args:
-        times_ms: when, in any order; int64 or float64, shape (n,).
-        steps: by how much the sum rises at each time, shape (n,).
-        slopes: by how much it rises per millisecond from each time on, shape (n,).
+        times_ms: their times, in any order; int64 or float64, shape (n,).
+        steps: the increase of the sum at each time, shape (n,).
+        slopes: the increase per millisecond from each time on, shape (n,).
 
     Attributes:
         times_ms: the times in order.
-        base_ms: one in their middle: relative to it, numbers are small enough to be exact.
+        base_ms: a time in the middle; relative to it, numbers are small enough to be exact.
         lines: value at the base and rise per millisecond, before the first time and from each one
             on, shape (n + 1, 2).
     """
@@ -40,7 +40,7 @@ class Ramps:
 
     @staticmethod
     def values(many: Sequence["Ramps"], moments_ms: Ints) -> Floats:
-        """Each of many sums at moments of its own.
+        """The values of many sums, each at its own moments.
 
         Args:
             many: the sums.

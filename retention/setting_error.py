@@ -1,4 +1,4 @@
-"""Errors of settings and arguments that cannot be as they are given."""
+"""Errors of settings and arguments that are not valid."""
 
 from idlestate.errors import RefusedError
 

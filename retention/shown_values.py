@@ -3,11 +3,11 @@
 import json
 
 SHOWN = 60
-"""The most characters of a value that a message repeats."""
+"""The maximum number of characters of a value in a message."""
 
 
 def show(value: object) -> str:
-    """The value on one line, shortened if it is long, with nothing unprintable."""
+    """The value on one line, shortened if it is long, without unprintable characters."""
     match value:
         case bool():
             text = "true" if value else "false"

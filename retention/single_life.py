@@ -1,7 +1,7 @@
-"""The life of one key, access by access: the rule for code that must run between two accesses.
+"""The life of one key, access by access, for code that must run between two accesses.
 
-The same rule as `retention.lives.walk`, with which tests compare it; numbers are plain ints. What
-ends at `deadline_ms` has ended for a record at that time.
+This is the rule of `retention.lives.walk`, with which tests compare it; numbers are plain ints. A
+life that ends at `deadline_ms` has ended for a record at that time.
 """
 
 from idlestate.retention.policy import FOREVER_MS, Policy, UpdateType
@@ -9,7 +9,7 @@ from idlestate.retention.rules import NEVER_MS, Reason
 
 
 class SingleLife:
-    """The life that is being looked at; `begin` and `resume` set it to another one.
+    """The current life; `begin` and `resume` replace it.
 
     Attributes:
         created_at_ms, written_at_ms, read_at_ms, armed_at_ms: as in `Lives`.
@@ -23,7 +23,7 @@ class SingleLife:
     )
 
     def __init__(self, policy: Policy) -> None:
-        """No life yet, under this policy."""
+        """Start without a life, under this policy."""
         off = FOREVER_MS
         self._idle_min_ms = policy.idle_min_ms if policy.idle_on else -1
         self._idle_max_ms = policy.idle_max_ms
@@ -37,7 +37,7 @@ class SingleLife:
         self._arm_from_ms = NEVER_MS
 
     def begin(self, t_ms: int) -> None:
-        """A write without an open life."""
+        """Apply a write without an open life."""
         self.created_at_ms, self.read_at_ms, self.armed_at_ms = t_ms, NEVER_MS, NEVER_MS
         self._arm_from_ms, self._cleanup_at_ms = NEVER_MS, FOREVER_MS
         self.write(t_ms)
@@ -46,7 +46,7 @@ class SingleLife:
         self, created_at_ms: int, written_at_ms: int, read_at_ms: int, armed_at_ms: int,
         cleanup_at_ms: int, deadline_ms: int,
     ) -> None:  # fmt: skip
-        """A life from the table, with its ends under the policy."""
+        """Load a life from the table, with its ends under the policy."""
         self.created_at_ms, self.written_at_ms = created_at_ms, written_at_ms
         self.read_at_ms, self.armed_at_ms = read_at_ms, armed_at_ms
         self._cleanup_at_ms, self.deadline_ms = cleanup_at_ms, deadline_ms
@@ -60,7 +60,7 @@ class SingleLife:
         )
 
     def write(self, t_ms: int) -> None:
-        """A write at a time that is not before any other access."""
+        """Apply a write that is not earlier than any previous access."""
         self.written_at_ms = t_ms
         if self._idle_min_ms >= 0 and t_ms + self._idle_min_ms > self._arm_from_ms:
             self.armed_at_ms = t_ms
@@ -73,7 +73,7 @@ class SingleLife:
         self.deadline_ms = end_ms if end_ms < last_ms else last_ms
 
     def read(self, t_ms: int) -> None:
-        """A read of the open life at a time that is not before any other access."""
+        """Apply a read of the open life that is not earlier than any previous access."""
         self.read_at_ms = t_ms
         if (
             self._reads_arm
@@ -89,7 +89,7 @@ class SingleLife:
 
     @property
     def reason(self) -> Reason:
-        """Why it ends at its deadline."""
+        """The reason for which it ends at its deadline."""
         if self._lifetime_ms < FOREVER_MS and self.deadline_ms == (
             self.created_at_ms + self._lifetime_ms
         ):

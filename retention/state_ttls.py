@@ -1,7 +1,8 @@
 """Time to live of each state of an operator with several inputs: one default, and hints by input.
 
-As Flink's planner reads `table.exec.state.ttl` and the hint `STATE_TTL`: a hint wins over the
-default, for the input that it names and no other, and 0 means that nothing expires.
+The rules are those of Flink's planner for `table.exec.state.ttl` and the hint `STATE_TTL`: a hint
+takes precedence over the default, only for the input that it names, and 0 means that nothing
+expires.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ def ttls_of_states(
     """The time to live of each state, None for none; writes renew it, expired values stay hidden.
 
     Args:
-        inputs: for each state by its name, the input that it keeps rows of.
+        inputs: state name to the input whose rows the state keeps.
         default: the time to live for inputs without a hint, such as `"1h"`; `"0s"` for none.
         hints: the time to live by input; `"0s"` for none.
 

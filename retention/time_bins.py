@@ -1,9 +1,8 @@
-"""Times of many keys in a few bins: small enough to travel, exact to one bin.
+"""Times of many keys in a few bins: small enough to transfer, exact to one bin.
 
-A bin has about the same number of keys as every other, so a count up to any moment is off by less
-than one bin, `1 / BINS` of the keys, whatever the times are and however long ago they were binned.
-Many keys of one and the same time have a bin of their own. So are up to `BINS` keys: their counts
-are exact.
+All bins have about the same number of keys, so a count up to any moment is off by less than one
+bin, `1 / BINS` of the keys, regardless of the times and of when they were binned. Many keys with
+the same time have a separate bin. For up to `BINS` keys, counts are exact.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +22,7 @@ BINS: Final = 32
 class TimeBins:
     """How many keys have a time after the previous bin's `upto_ms` and up to their bin's own.
 
-    The first bin has the keys of the one moment `upto_ms[0]`.
+    The first bin has only the keys of the moment `upto_ms[0]`.
     """
 
     upto_ms: Sequence[int] = ()
@@ -35,7 +34,7 @@ class TimeBins:
 
         Args:
             times_ms: the times, in any order.
-            keys: for how many keys they stand; more than there are times if these are a sample.
+            keys: the number of keys that they represent; more than the times if these are a sample.
         """
         if not len(times_ms):
             return cls()
@@ -43,7 +42,7 @@ class TimeBins:
         chosen = np.unique(ordered[np.linspace(0, len(ordered) - 1, BINS + 1).astype(np.int64)])
         below = np.searchsorted(ordered, chosen)
         upto = np.searchsorted(ordered, chosen, side="right")
-        # What many keys share stands apart from what comes before it.
+        # A time that many keys share is separate from the times before it.
         apart = np.flatnonzero((upto - below)[1:] > 1) + 1
         apart = apart[chosen[apart] - 1 > chosen[apart - 1]]
         edges = np.insert(chosen, apart, chosen[apart] - 1)
@@ -53,14 +52,14 @@ class TimeBins:
 
 
 class KeyTimes:
-    """The bins of several shards together, to be counted at any moment.
+    """The combined bins of several shards, for counts at any moment.
 
     Attributes:
-        keys: how many keys there are.
+        keys: the number of keys.
     """
 
     def __init__(self, shards: Iterable[TimeBins] = ()) -> None:
-        """Put them side by side."""
+        """Combine the bins."""
         some = [each for each in shards if each.keys]
         self._upto_ms = np.array([ms for each in some for ms in each.upto_ms], dtype=np.int64)
         self._keys = np.array([keys for each in some for keys in each.keys], dtype=np.int64)
@@ -96,24 +95,24 @@ class KeyTimes:
 
     @cached_property
     def aged(self) -> Ramps:
-        """The ages of all keys together; a key of a bin is taken for the middle of its moments."""
+        """The total age of all keys; a key of a bin counts at the middle of the bin."""
         middle = (self._after_ms + 1) / 2 + self._upto_ms / 2
         return Ramps(middle, np.zeros(len(middle)), self._keys.astype(np.float64))
 
     def count(self, moments_ms: Sequence[int]) -> Ints:
-        """For each moment, how many keys have a time at or before it."""
+        """For each moment, the number of keys with a time at or before it."""
         found: Ints = self.counts([self], np.array([moments_ms], dtype=np.int64))[0]
         return found
 
     @staticmethod
     def counts(many: Sequence["KeyTimes"], moments_ms: Ints) -> Ints:
-        """The same of many at once, each at moments of its own: shape (many, moments)."""
+        """The counts of many objects, each at its own moments: shape (many, moments)."""
         values = Ramps.values([each.counted for each in many], moments_ms)
         return np.rint(values).astype(np.int64)
 
     @staticmethod
     def sums_of_ages_ms(many: Sequence["KeyTimes"], now_ms: Ints) -> Floats:
-        """Of each of many the time since each key's own, together.
+        """The total age of the keys of each of many objects.
 
         Args:
             many: the times.

@@ -1,6 +1,6 @@
-"""Sequences in which time runs back.
+"""Sequences in which time goes backwards.
 
-For each key, time never runs back: a record counts at the latest time that its life has seen.
+For each key, time never goes backwards: a record counts at the latest time that its life has seen.
 Writes, and reads of an open life, carry that time forward. A read without an open life changes
 nothing, so it must not delay older records after it. Only the walk tells which reads those are:
 `walk_sequence` first lets every record carry time forward, then removes the first read without
@@ -44,7 +44,7 @@ def walk_sequence(accesses: Accesses, old: Lives, has_old: Flags, policy: Policy
 
 
 def _descends(accesses: Accesses) -> bool:
-    """Whether the time of a key runs back."""
+    """Whether the time of any key goes backwards."""
     back = accesses.t_ms[1:] < accesses.t_ms[:-1]
     back[np.cumsum(accesses.counts)[:-1] - 1] = False
     return bool(back.any())
@@ -63,8 +63,8 @@ def _carried(times_ms: Times, counts: Rows) -> Times:
 
 
 def _first_in_the_way(found: DividedLives, own_ms: Times, carried_ms: Times, counts: Rows) -> Rows:
-    """Per key the first read without effect that delayed its successor, as a position in the walk's
-    records. The result before it is final, so this read certainly has no effect.
+    """For each key, the first read without effect that delayed its successor, as a position in the
+    walk's records. The result before it is final, so this read certainly has no effect.
     """
     stops = np.cumsum(counts)
     has_next = np.ones(len(own_ms), dtype=bool)

@@ -4,7 +4,7 @@ A value stamped at `ts` is live at `ts + ttl - 1` and expired at `ts + ttl`. The
 the largest 64-bit time instead of overflowing, so a value stamped at 2^63-1 is expired when it is
 written. Source: Flink's `TtlUtils.expired`.
 
-`now_ms` is taken as it is: if a clock runs back, values live longer.
+`now_ms` is used unchanged: if a clock goes backwards, values live longer.
 """
 
 from idlestate.retention.policy import FOREVER_MS

@@ -39,7 +39,7 @@ class CompactionCleanup:
     """RocksDB: drop expired values when files are compacted.
 
     Attributes:
-        query_time_after: the clock is read again after that many entries.
+        query_time_after: the clock is read again after this many entries.
         periodic: accesses to the state scan all of it once in this time, a bounded part each, so
             that expired values are removed without a call of `compact`: text such as `"30d"` or a
             `timedelta`, `"0s"` for never.
@@ -70,12 +70,12 @@ class StateTtlConfig:
         update_type: what renews the timestamp. This, the visibility and the time may be text, such
             as `"on_read_and_write"`.
         visibility: whether expired values that are still stored are returned.
-        time: the time that values are stamped with and judged by. Flink has processing time only.
+        time: the time with which values are stamped and expire. Flink has only processing time.
         full_snapshot: leave expired values out of snapshots.
         incremental: cleanup on heap; None uses the default if cleanup runs in background.
         compaction: cleanup in RocksDB; None uses the default if cleanup runs in background.
         cleanup_in_background: whether the two above have defaults. Strategies that you set apply
-            without it.
+            regardless.
     """
 
     ttl: InitVar[Duration | None] = None

@@ -10,11 +10,11 @@ A window [start, end) holds the records with start <= t < end. Windows of fixed 
 | cumulate(size, step) | those of its `size` that end after it | every `step`, all with one start |
 | session(gap) | the session of its key | `gap` after the session's last record |
 
-A window of a fixed span has its own key: the key and the window's end. It is open up to the
-last millisecond before its end, so as a policy it is a lifetime. A session is an idle rule: a
-record at exactly last + gap still belongs to it, so that a life is idle one millisecond later.
+A window of a fixed span has its own key: the key and the window's end. It is open up to the last
+millisecond before its end, so as a policy it is a lifetime. A session is an idle rule: a record at
+exactly last + gap still belongs to it, so a life is idle one millisecond later.
 
-Records fall into *slices*, the spans between two ends of windows. Those of one slice are in the
+Records fall into *slices*, the spans between two window ends. All records of a slice are in the
 same windows.
 """
 
@@ -33,10 +33,10 @@ from idlestate.retention.shown_values import show
 Ints = npt.NDArray[np.int64]
 
 MOST_WINDOWS = 1_440
-"""A record may be in at most this many windows: those of a day that end every minute."""
+"""A record may be in at most this many windows: windows of a day that end every minute."""
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
-"""The columns that are shown of a window."""
+"""The columns shown for a window."""
 
 WINDOW_PATTERN = r"^(tumbling|hopping|cumulate|session)\(([^,()]*)(?:,([^,()]*))?\)$"
 """The form of a window's text."""
@@ -45,7 +45,7 @@ _TEXT = re.compile(WINDOW_PATTERN)
 
 
 class WindowError(RefusedError, ValueError):
-    """A window is not valid; the text says what to write."""
+    """A window is not valid; the text says how to fix it."""
 
 
 class WindowKind(StrEnum):
@@ -63,8 +63,8 @@ class Windows:
 
     Attributes:
         kind: how they follow each other.
-        size_ms: the span of a window, of `cumulate` of the longest; of a session its gap.
-        slide_ms: the time from one end to the next; of a session its gap.
+        size_ms: the span of a window (the longest one for `cumulate`), or a session's gap.
+        slide_ms: the time from one end to the next, or a session's gap.
     """
 
     kind: WindowKind
@@ -80,7 +80,7 @@ class Windows:
 
     @property
     def is_session(self) -> bool:
-        """Whether the records themselves say when it ends."""
+        """Whether a window's end depends on its records."""
         return self.kind is WindowKind.SESSION
 
     @property
@@ -93,7 +93,7 @@ class Windows:
                 min_gap_ms=0,
                 chosen_by=f"window {self}",
             )
-        # No record comes back to a window that was closed.
+        # No record can return to a closed window.
         return Policy(max_lifetime_ms=self.size_ms - 1, remember_ms=0, chosen_by=f"window {self}")
 
     def slice_ends_ms(self, times_ms: Ints) -> Ints:
@@ -101,10 +101,10 @@ class Windows:
         return times_ms - times_ms % self.slide_ms + self.slide_ms
 
     def of_slices(self, ends_ms: Ints) -> tuple[Ints, Ints]:
-        """The windows that slices with these ends are in.
+        """The windows of slices with these ends.
 
         Returns:
-            For each window the position of its slice, and the window's end (ms).
+            For each window, the position of its slice and the window's end (ms).
         """
         if self.kind is WindowKind.TUMBLING:
             return np.arange(len(ends_ms)), ends_ms
@@ -133,7 +133,7 @@ def tumbling(size: Duration) -> Windows:
     """Windows of one size, one after the other.
 
     Raises:
-        WindowError: the size is no duration of at least 2 ms.
+        WindowError: the size is not a duration of at least 2 ms.
     """
     size_ms = _span_ms("tumbling", size)
     return Windows(WindowKind.TUMBLING, size_ms, size_ms)
@@ -161,7 +161,7 @@ def session(gap: Duration) -> Windows:
     """Windows that end when a key has had no record for longer than `gap`.
 
     Raises:
-        WindowError: the gap is no duration of at least 2 ms.
+        WindowError: the gap is not a duration of at least 2 ms.
     """
     gap_ms = _span_ms("session", gap)
     return Windows(WindowKind.SESSION, gap_ms, gap_ms)

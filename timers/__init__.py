@@ -1,1 +1,1 @@
-"""Clocks and timers: where the time comes from that the rules believe."""
+"""Clocks and timers: the source of the time that the rules use."""

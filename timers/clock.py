@@ -13,7 +13,7 @@ class Clock(Protocol):
         """Milliseconds since 1970-01-01 UTC."""
 
     def monotonic_s(self) -> float:
-        """Seconds since a fixed moment; never runs back."""
+        """Seconds since a fixed moment; never goes backwards."""
 
 
 class SystemClock:

@@ -22,7 +22,7 @@ from idlestate.timers.timer import (
 )
 
 SPARE = 1024
-"""So many removed timers do not warrant a new heap."""
+"""The number of removed timers that does not warrant a new heap."""
 
 
 class HeapTimerQueue:

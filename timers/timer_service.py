@@ -1,10 +1,10 @@
 """The timer service: timers of both time domains for the keys of one operator.
 
-As in Flink's `InternalTimerServiceImpl`. Event time: `advance_watermark(W)` sets the watermark and
-then fires all timers up to W, even if W is lower than before. Processing time: one call is
-scheduled, for the first timer; it is rescheduled only if a new timer is strictly earlier, and stays
-if that timer is removed. A timer in the past fires at the next opportunity; a due timer registered
-during firing fires in the same call.
+It works like Flink's `InternalTimerServiceImpl`. Event time: `advance_watermark(W)` sets the
+watermark and then fires all timers up to W, even if W is lower than before. Processing time: one
+call is scheduled, for the first timer; it is rescheduled only if a new timer is strictly earlier,
+and stays if that timer is removed. A timer in the past fires at the next opportunity; a due timer
+registered during firing fires in the same call.
 
 A timer is removed before its callback is called. If the callback raises an exception, this timer
 does not fire again, and the other due timers fire with the next call. To repeat the failed one,
@@ -175,7 +175,7 @@ class TimerService:
         return fired
 
     def close(self, closed: Any) -> None:
-        """Let every later call raise what this replacement of a queue raises."""
+        """Replace the queues, so that every later call raises the error of the replacement."""
         self._queues = dict.fromkeys(TimeDomain, closed)
 
     def count(self, domain: TimeDomain) -> int:

@@ -6,14 +6,14 @@ from idlestate.timers.timer import time_from
 
 
 class WatermarkClock:
-    """The watermark; it never runs back.
+    """The watermark; it never goes backwards.
 
     Attributes:
         refused: how often an older watermark was passed.
     """
 
     def __init__(self) -> None:
-        """No watermark yet."""
+        """Start without a watermark."""
         self._now_ms = NEVER_MS
         self._is_known = False
         self.refused = 0

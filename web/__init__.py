@@ -1,1 +1,1 @@
-"""HTTP and sockets: a small server for hostile and broken clients, and what it needs."""
+"""HTTP and sockets: a small server that withstands hostile and broken clients, and its helpers."""

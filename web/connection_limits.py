@@ -17,17 +17,18 @@ MAX_CONNECTIONS: Final = 256
 """A thousand idle connections at once delay the next request by about 0.4 s."""
 MAX_ANSWERS: Final = 16
 ANSWER_WAIT_S: Final = 1.0
-"""For one of those to end."""
+"""How long to wait for one of those to end, in seconds."""
 GRACE_S: Final = 0.1
-"""A connection without a request after this time is slow: enough for handshakes, short for those
-that wait."""
+"""A connection without a request after this time is slow: long enough for handshakes, and short for
+waiting clients.
+"""
 
 
 class Connections:
     """Tracks open connections.
 
     Args:
-        most: the most open connections.
+        most: the maximum number of open connections.
     """
 
     def __init__(self, most: int) -> None:

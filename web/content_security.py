@@ -1,4 +1,4 @@
-"""The Content-Security-Policy of pages: should markup ever get into one, no browser acts on it.
+"""The Content-Security-Policy of pages: if markup is ever injected into one, browsers ignore it.
 
 It forbids scripts, styles other than the page's own, frames, and other hosts.
 """

@@ -1,6 +1,6 @@
 """HTML pages, built from elements: every text and attribute is escaped, so no value can add markup.
 
-A page has its style in it and loads nothing else.
+A page contains its style and loads nothing else.
 """
 
 import re
@@ -56,8 +56,8 @@ def page_reply(title: str, style: str, *body: Element, status: HTTPStatus = HTTP
     Args:
         title: its title.
         style: its style sheet, which is not escaped.
-        body: what is in it.
-        status: of the reply.
+        body: its content.
+        status: the status of the reply.
     """
     page = tag(
         "html",

@@ -30,7 +30,7 @@ def json_reply(value: object, status: HTTPStatus = HTTPStatus.OK) -> Reply:
 
 
 def error_reply(status: HTTPStatus, text: str, **headers: str) -> Reply:
-    """The reply of an error."""
+    """The reply for an error."""
     named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
     return replace(json_reply({"error": text}, status), headers=named)
 

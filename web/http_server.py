@@ -32,8 +32,8 @@ from idlestate.web.unix_socket import make_way
 from idlestate.web.unread_body import discard_rest
 
 LOOPBACK = "127.0.0.1"
-REQUEST_TIMEOUT_S = 4.0  # for the whole request, from the connection on
-REPLY_TIMEOUT_S = 5.0  # for the whole reply
+REQUEST_TIMEOUT_S = 4.0  # for the entire request, from the connection on
+REPLY_TIMEOUT_S = 5.0  # for the entire reply
 MAX_REQUEST_BYTES = 16 * 1024
 STOP_POLL_S = 0.1
 STOP_TIMEOUT_S = 2.0  # for handlers to notice that their connection is cut

@@ -40,9 +40,9 @@ class Uploads:
         """Whether there is room for a body, until the request is answered.
 
         Args:
-            length: of the body, in bytes.
-            reader: reads it; is given the time that a long body takes.
-            timeout_s: what a short one takes.
+            length: the length of the body, in bytes.
+            reader: reads the body; gets more time for a long one.
+            timeout_s: the time limit of a short body.
         """
         if length <= MAX_SHORT_BYTES:
             yield True

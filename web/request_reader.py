@@ -1,4 +1,4 @@
-"""Reads requests from clients that may be slow, send too much or be gone."""
+"""Reads requests from clients that may be slow, send too much or have disconnected."""
 
 import io
 import socket
@@ -24,7 +24,7 @@ class RequestReader(io.RawIOBase):
         self._deadline_s = monotonic() + timeout_s
 
     def readable(self) -> bool:
-        """It is."""
+        """Always True."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:

@@ -1,4 +1,4 @@
-"""A spare file descriptor, for when the process has no other left.
+"""A spare file descriptor, for use when the process has no other left.
 
 Without it, a connection that cannot be accepted stays in the queue: its client waits, and the
 server tries in a busy loop.

@@ -1,4 +1,4 @@
-"""What a client still sends of a request that was refused before it was read."""
+"""Discards what a client still sends of a request that was refused before it was read."""
 
 import socket
 from contextlib import suppress
