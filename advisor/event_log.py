@@ -105,7 +105,7 @@ class MemoryLog:
         return self._part.time_of(self.extent.rows // 2)
 
     def between(self, from_ms: int, to_ms: int) -> "MemoryLog":
-        """The events in [from, to) alone, without batches."""
+        """Only the events in [from, to), without batches."""
         return MemoryLog(self._part.between(from_ms, to_ms), np.zeros(0, dtype=np.int64))
 
     def tallies(self, windows: Sequence[Window], sweep_at_ms: int) -> list[LifeCounts]:

@@ -156,7 +156,7 @@ class SparkLog:
         return first_true(has_come, self.extent.first_ms - 1, self.extent.last_ms, _TIMES_AT_ONCE)
 
     def between(self, from_ms: int, to_ms: int) -> "SparkLog":
-        """The events in [from, to) alone, without batches."""
+        """Only the events in [from, to), without batches."""
         stretch = (from_ms, to_ms)
         return SparkLog(self._chunks, _measured(self._chunks, stretch), None, stretch)
 

@@ -16,7 +16,7 @@ class ScrapeCache:
         self._written: dict[bool, tuple[float, bytes]] = {}
 
     def text(self, *, openmetrics: bool, write: Callable[[], bytes]) -> bytes:
-        """The text of a format, written anew if the last one is too old."""
+        """The text of a format, which is rewritten if the last one is too old."""
         written_s, text = self._written.get(openmetrics, (-CACHE_S, b""))
         now_s = self._clock.monotonic_s()
         if now_s - written_s >= CACHE_S:

@@ -122,7 +122,7 @@ def packer(
 def visits(
     spec: OperatorSpec, open_batch: Callable[[], TaskBatch]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow` that gives every shard an empty packet if there is a row."""
+    """The function for `mapInArrow` that sends every shard an empty packet if there is a row."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()

@@ -36,7 +36,7 @@ class UpdateType(StrEnum):
 
 
 class TimeDomain(StrEnum):
-    """The time that the rules use: event time, or the time at which a batch is processed."""
+    """Which time the rules use: that of the events, or the time at which a batch is processed."""
 
     EVENT = "event"
     PROCESSING = "processing"

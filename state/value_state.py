@@ -60,7 +60,9 @@ class ValueState(State[SingleTable]):
 
 
 class TtlValueState(ValueState):
-    """The same with a time to live. A missing value is None, whatever the default, as in Flink."""
+    """The same with a time to live. As in Flink, a missing value is None, regardless of the
+    default.
+    """
 
     _ttl: Ttl
 

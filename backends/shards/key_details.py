@@ -100,7 +100,7 @@ def one_key(values: Sequence[Any], columns: KeyColumns) -> list[pa.Array]:
         columns: the key columns.
 
     Raises:
-        ValueError: there are more or fewer values than columns, or one is of another type.
+        ValueError: the numbers of values and columns differ, or a value has another type.
     """
     names = ", ".join(name for name, _ in columns)
     if len(values) != len(columns):
@@ -117,7 +117,7 @@ def key_value(name: str, kind: pa.DataType, value: Any) -> pa.Array:
         value: the value, or its text; None is null.
 
     Raises:
-        ValueError: the value is of another type.
+        ValueError: the value has another type.
     """
     is_text = isinstance(value, str)
     try:

@@ -26,7 +26,7 @@ def steps_of(spec: TableSpec, packets: Sequence[bytes], t_ms: int | None = None)
         t_ms: in processing time, the time of all records; None: each has its own.
 
     Raises:
-        PacketError: a packet is of another version.
+        PacketError: a packet has another version.
     """
     parts = [decode_packet(packet, spec) for packet in packets]
     if not parts:
