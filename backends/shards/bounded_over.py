@@ -1,8 +1,8 @@
-"""`over` with a frame of the last rows, or of the last span of time.
+"""`over` with a frame of the last n rows, or of the last span of time.
 
-Aggregates cannot be taken back, so a life keeps the rows that are in the frame of its last record:
-their times, and of their columns those that aggregates read. They are lists in a row of the life
-(`packed_lists`), and the aggregates of each record are computed of them anew.
+Aggregates cannot be retracted, so a life keeps the rows in the frame of its last record: their
+times and the columns that aggregates read. The life's row stores them as lists (`packed_lists`),
+and the aggregates of each record are recomputed from them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,12 +35,12 @@ _TIMES = PackedLists((ItemPart(pa.int64()),))
 
 @dataclass(frozen=True)
 class _FrameRows:
-    """Rows of lives in order: those that were stored, then those of the batch."""
+    """Rows of lives in order: stored rows first, then rows of the batch."""
 
     life: Ints
     t_ms: Ints
     record: Ints
-    """The record that each is; below zero for stored ones."""
+    """The record that each row is; negative for stored rows."""
     values: Mapping[str, pa.Array]
     """The columns that aggregates read."""
 
@@ -49,8 +49,8 @@ class _FrameRows:
 class BoundedOver(Over):
     """See `idlestate.backends.shards.operator_kind.OperatorKind`.
 
-    A column that is kept, in a life or of a waiting record, is named by the record's column and its
-    type: several aggregates may read it, and later ones may read it as another type.
+    A stored column, of a life or of a waiting record, is named after the record's column and type:
+    several aggregates may read it, and later ones may read it with another type.
     """
 
     @cached_property
@@ -65,12 +65,12 @@ class BoundedOver(Over):
 
     @property
     def in_lists(self) -> tuple[Aggregate, ...]:
-        """See `OperatorKind`: those of the frame."""
+        """See `OperatorKind`: the aggregates of the frame."""
         return self.aggregation.aggregates
 
     @cached_property
     def life(self) -> tuple[Column, ...]:
-        """See `LifeKind`: a list of times, and one of each column that aggregates read."""
+        """See `LifeKind`: a list of times, and a list per column that aggregates read."""
         (times,) = _TIMES.pack([pa.array([], pa.int64())], np.zeros(1, dtype=np.int64))
         found = [Column("f", times)]
         for name, part in self._kept.items():
@@ -106,7 +106,7 @@ class BoundedOver(Over):
         return found
 
     def result(self, life: list[Field]) -> list[pa.Array]:
-        """See `OperatorKind`: those of the life's last record."""
+        """See `OperatorKind`: the results of the life's last record."""
         t_ms, values, counts = self._unpacked(life)
         lifted = self.aggregation.lift(values, np.ones(len(t_ms), dtype=bool), t_ms)
         if not len(counts):
@@ -138,7 +138,7 @@ class BoundedOver(Over):
         if self.frame.unit is FrameUnit.ROWS:
             columns = self.in_turn(self._names, carried[1:])
             source = row_order(walk, n, np.asarray(carried[0]), columns)
-        # Of each row of the walk where its rows begin among all, stored ones first.
+        # For each row of the walk, where its rows begin among all rows; stored rows come first.
         begins = np.concatenate([np.cumsum(counts) - counts, len(times_ms) + np.arange(n)])
         sizes = np.concatenate([counts, np.ones(n, dtype=np.int64)])[source]
         at = spread(begins[source], sizes)
@@ -157,7 +157,7 @@ class BoundedOver(Over):
         for name, part in self._kept.items():
             columns = life[begin : begin + part.columns]
             (items,), held = PackedLists((part,)).unpack(columns)
-            # Lives written before an aggregate read this column have no values of it.
+            # Lives written before an aggregate read this column have no values for it.
             is_held = np.repeat(held > 0, counts)
             if not is_held.all():
                 items = items.take(pa.array(np.cumsum(is_held) - 1, mask=~is_held))
@@ -184,15 +184,15 @@ class BoundedOver(Over):
 def over_of(
     aggregates: Sequence[Aggregate], order: tuple[str, ...] = (), frame: Frame = WHOLE_LIFE
 ) -> Over:
-    """The kind of these aggregates and columns, bound as a definition has them."""
+    """The kind with these aggregates and columns, bound as in a definition."""
     return (Over if frame.size is None else BoundedOver).of(aggregates, order, frame)
 
 
 def over_named(name: str, aggregates: Sequence[Aggregate], order: tuple[str, ...]) -> Over | None:
-    """The same under the name that a definition has; None if it is another kind's.
+    """The kind with this name in a definition; None if the name belongs to another kind.
 
     Raises:
-        ValueError: the frame cannot be read.
+        ValueError: the frame is not valid.
     """
     kind, _, frame = name.partition(" ")
     if kind != OVER:
@@ -211,14 +211,14 @@ def over_kind(
     """The kind that emits records of these columns with aggregates.
 
     Args:
-        texts: result name to aggregate; none has the name of a column.
-        columns: of the input, other than keys.
+        texts: result name to aggregate; no name may equal a column name.
+        columns: input columns other than keys.
         types: column name to Arrow type.
         order: columns that order records of one event time.
         frame: which records count.
 
     Raises:
-        AggregateError: an aggregate makes no sense, or a type cannot be kept.
+        AggregateError: an aggregate is not valid, or a type cannot be stored.
     """
     every = dict(texts) | {name: itself(name) for name in columns}
     bound = bind(every, types, order, classes)
