@@ -175,7 +175,7 @@ def test_the_sentence_of_a_key_names_the_rows_of_each_input(tmp_path: Path) -> N
     )
     assert dict(answer.facts)["Left rows"] == "2, 0 of them overdue"
     later = idlestate.explain({"k": "a"}, tmp_path)
-    assert (later.facts.deadline_ms, later.facts.reason) == (1040, "no_partner")
+    assert (later.details.deadline_ms, later.details.reason) == (1040, "no_partner")
 
 
 def test_the_command_prints_the_rows_of_each_input(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.retention.policy import Policy
 from idlestate.sidecar.core import data_calls
 from idlestate.sidecar.core.data_calls import Calls
-from idlestate.sidecar.core.local_placement import OneRange
+from idlestate.sidecar.core.local_placement import LocalPlacement
 from idlestate.sidecar.core.operators import Host
 from idlestate.sidecar.protocol.connection import Address
 from idlestate.sidecar.protocol.message import Message
@@ -78,8 +78,8 @@ class Played:
         if self._place not in self._calls:
             self.stores.append(HeapStore(self._folder / self._place.partition(":")[2]))
             clock = FakeClock(0)
-            works = OneRange(self.stores[-1], clock)
-            host = Host(self.stores[-1], clock, reached_ms, works)
+            placement = LocalPlacement(self.stores[-1], clock)
+            host = Host(self.stores[-1], clock, reached_ms, placement)
             self._calls[self._place] = Calls(host, SteadyClock(clock))
         return self
 

@@ -19,6 +19,7 @@ from idlestate.errors import (
 )
 from idlestate.sidecar.protocol.call_table import CallTable
 from idlestate.sidecar.protocol.connection import ERROR, Address, Connection
+from idlestate.sidecar.protocol.data_plane import DataPlane
 from idlestate.sidecar.protocol.errors import (
     AwayError,
     BusyError,
@@ -33,7 +34,6 @@ from idlestate.sidecar.protocol.errors import (
     WriterFencedError,
 )
 from idlestate.sidecar.protocol.message import Message, MessageError
-from idlestate.sidecar.server.data_plane import DataPlane
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_a_policy_of_one_input_is_changed_and_survives_a_restart(tmp_path: Path)
         operator = sidecar.host[UID]
         assert operator.record.of_sides == right_alone
         assert {row["join_side"] for row in kept_rows(operator)} == {"left"}
-        assert told(operator, "a").facts.sides.keys() == {"left"}
+        assert told(operator, "a").details.sides.keys() == {"left"}
         found = query.batch([Row(1, "a", 1030, 99), Row(0, "a", 1040, 98)], 1021, right_alone)
         assert [row["r"] for row in found] == [99] * 5  # the right row is not kept until 1040
 

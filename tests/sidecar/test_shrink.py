@@ -77,7 +77,7 @@ def test_a_key_is_explained(aged: World, key: str, after_ms: int, state: KeyStat
     assert found.details.state is state
     aged.clock.advance(after_ms)
     aged.sweep()
-    facts = aged.operator.explain(rows, aged.clock.now_ms()).facts
+    facts = aged.operator.explain(rows, aged.clock.now_ms()).details
     if state is KeyState.OVERDUE:
         assert (facts.state, facts.deadline_ms, facts.reason) == (
             KeyState.GONE,
