@@ -105,10 +105,10 @@ def named(text: str, name: str) -> str:
 
 
 def check_name(name: str, words: Words) -> None:
-    """Refuse a name that the result already has.
+    """Refuse the name of a column that idlestate adds to results.
 
     Raises:
-        QueryError: idlestate adds a column of this name.
+        QueryError: the name is one of `ADDED_COLUMNS`.
     """
     if name.lower() in ADDED_COLUMNS:
         what = f"{name} is the name of a column that idlestate adds"
@@ -161,10 +161,14 @@ def no_window(expression: Expression) -> None:
 
 
 def no_aggregate(expression: Expression, where: str) -> None:
-    """Refuse aggregates.
+    """Refuse aggregates in a clause.
+
+    Args:
+        expression: the clause.
+        where: its name, for the error.
 
     Raises:
-        QueryError: the expression contains one; `where` names the clause.
+        QueryError: the expression contains an aggregate.
     """
     for node in expression.tree.find_all(exp.AggFunc):
         name = next(iter(names_of(node)))
