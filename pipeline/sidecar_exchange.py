@@ -23,7 +23,7 @@ from idlestate.pipeline.sidecar_link import link_of_task
 from idlestate.pipeline.spark.python_worker import settle
 from idlestate.pipeline.spark.task_errors import marked
 from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
-from idlestate.sidecar.client.step_in_task import StepOnSidecarState, Stepped
+from idlestate.sidecar.client.step_on_sidecar_state import StepOnSidecarState, Stepped
 from idlestate.sidecar.protocol.errors import AwayError, GoneError
 from idlestate.sidecar.protocol.routes import Routes
 from idlestate.sidecar.protocol.sender import Sender

@@ -71,9 +71,7 @@ def test_folders_inside_rooms_import_each_other_one_way_only() -> None:
 
 def test_files_import_each_other_one_way_only() -> None:
     """What a file imports when it is loaded; what a function imports is loaded later."""
-    imported = {
-        module_of(path): {each for each, _ in loaded_with(path)} for path in python_files(*ROOMS)
-    }
+    imported = {module_of(path): set(loaded_with(path)) for path in python_files(*ROOMS)}
     TopologicalSorter(imported).prepare()
 
 
@@ -81,14 +79,14 @@ def module_of(path: Path) -> str:
     return ".".join(["idlestate", *path.relative_to(ROOT).with_suffix("").parts])
 
 
-def loaded_with(path: Path) -> Iterator[tuple[str, int]]:
-    """The modules and names that a file imports when it is loaded, and the lines."""
+def loaded_with(path: Path) -> Iterator[str]:
+    """The modules, and names that may be some, that a file imports when it is loaded."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield node.module, node.lineno
-            yield from ((f"{node.module}.{each.name}", node.lineno) for each in node.names)
+            yield node.module
+            yield from (f"{node.module}.{each.name}" for each in node.names)
         elif isinstance(node, ast.Import):
-            yield from ((each.name, node.lineno) for each in node.names)
+            yield from (each.name for each in node.names)
 
 
 def folder_of(imported: Import) -> str | None:

@@ -79,21 +79,21 @@ class TimerService:
         self.scheduled_ms = processing.peek_ms()
 
     def register(self, domain: TimeDomain, namespace: Any, timestamp_ms: int) -> None:
-        """Register a timer of the current key for when the domain's time reaches this one."""
+        """Register a timer of the current key for when the time of the domain reaches this one."""
         check_domain(domain)
-        timer = self._timer(namespace, timestamp_ms)
         if domain is TimeDomain.EVENT:
-            self._queues[domain].add(timer)
+            self.register_event_time_timer(namespace, timestamp_ms)
         else:
-            self._register_processing(lambda queue: queue.add(timer))
+            self.register_processing_time_timer(namespace, timestamp_ms)
 
     def register_processing_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
         """Register a timer of the current key for when the clock reaches this time."""
-        self.register(TimeDomain.PROCESSING, namespace, timestamp_ms)
+        timer = self._timer(namespace, timestamp_ms)
+        self._register_processing(lambda queue: queue.add(timer))
 
     def register_event_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
         """Register a timer of the current key for when the watermark reaches this time."""
-        self.register(TimeDomain.EVENT, namespace, timestamp_ms)
+        self._queues[TimeDomain.EVENT].add(self._timer(namespace, timestamp_ms))
 
     def register_many(
         self, domain: TimeDomain, keys: Any, namespace: Any, timestamps_ms: Any
@@ -135,11 +135,11 @@ class TimerService:
 
     def delete_processing_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
         """Delete a timer of the current key, if it exists."""
-        self.delete(TimeDomain.PROCESSING, namespace, timestamp_ms)
+        self._queues[TimeDomain.PROCESSING].remove(self._timer(namespace, timestamp_ms))
 
     def delete_event_time_timer(self, namespace: Any, timestamp_ms: int) -> None:
         """Delete a timer of the current key, if it exists."""
-        self.delete(TimeDomain.EVENT, namespace, timestamp_ms)
+        self._queues[TimeDomain.EVENT].remove(self._timer(namespace, timestamp_ms))
 
     def _timer(self, namespace: Any, timestamp_ms: int) -> Timer:
         return Timer(time_from(timestamp_ms), self._current.key, namespace)

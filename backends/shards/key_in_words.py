@@ -1,4 +1,4 @@
-"""The facts about a key, as a sentence."""
+"""The details about a key, as a sentence."""
 
 from collections.abc import Callable
 
@@ -22,31 +22,31 @@ _ENDED = {
 }
 
 
-def key_in_words(facts: KeyDetails, moment: Callable[[int], str]) -> str:
+def key_in_words(details: KeyDetails, moment: Callable[[int], str]) -> str:
     """Why a key is, or is no longer, in state.
 
     Args:
-        facts: what is known about the key.
+        details: what is known about the key.
         moment: writes a time in ms.
     """
-    end = "" if facts.deadline_ms is None else moment(facts.deadline_ms)
-    if facts.sides:
-        return _rows_in_words(facts, end)
-    match facts.state:
-        case KeyState.OPEN if facts.deadline_ms is None and facts.timer_at_ms is not None:
+    end = "" if details.deadline_ms is None else moment(details.deadline_ms)
+    if details.sides:
+        return _rows_in_words(details, end)
+    match details.state:
+        case KeyState.OPEN if details.deadline_ms is None and details.timer_at_ms is not None:
             return (
                 "This key is in state, and no rule of the policy ends it. Its next timer fires, or "
-                f"the last of its states expires, at {moment(facts.timer_at_ms)}."
+                f"the last of its states expires, at {moment(details.timer_at_ms)}."
             )
-        case KeyState.OPEN if facts.deadline_ms is None:
+        case KeyState.OPEN if details.deadline_ms is None:
             return "This key is in state and never expires: no rule of the policy applies to it."
         case KeyState.OPEN:
-            return f"This key is in state until {end}, {_UNLESS[facts.reason or 'idle']}."
+            return f"This key is in state until {end}, {_UNLESS[details.reason or 'idle']}."
         case KeyState.OVERDUE:
-            ended = _ENDED[facts.reason or "idle"]
+            ended = _ENDED[details.reason or "idle"]
             return f"This key expired at {end}: {ended}. The next batch or sweep removes it."
         case KeyState.GONE:
-            return f"This key expired at {end}: {_ENDED[facts.reason or 'idle']}."
+            return f"This key expired at {end}: {_ENDED[details.reason or 'idle']}."
         case KeyState.NEVER_SEEN:
             return "This key was never seen."
         case _:
@@ -56,14 +56,14 @@ def key_in_words(facts: KeyDetails, moment: Callable[[int], str]) -> str:
             )
 
 
-def _rows_in_words(facts: KeyDetails, end: str) -> str:
+def _rows_in_words(details: KeyDetails, end: str) -> str:
     """The same of a key of a join."""
     rows = " and ".join(
-        f"{of.rows:,} {side} row{'' if of.rows == 1 else 's'}" for side, of in facts.sides.items()
+        f"{of.rows:,} {side} row{'' if of.rows == 1 else 's'}" for side, of in details.sides.items()
     )
-    if facts.state is KeyState.OVERDUE:
+    if details.state is KeyState.OVERDUE:
         return f"This key has {rows}, which have ended. The next batch removes them."
-    if facts.deadline_ms is None:
+    if details.deadline_ms is None:
         return f"This key has {rows} in state, of which some are kept forever."
-    ends = _ROW_ENDS[facts.reason or "no_partner"]
+    ends = _ROW_ENDS[details.reason or "no_partner"]
     return f"This key has {rows} in state. The last row is kept until {end}, when {ends}."

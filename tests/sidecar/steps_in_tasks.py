@@ -13,7 +13,7 @@ from idlestate.backends.shards.shard_batch import Advanced
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.retention.policy import Policy
 from idlestate.retention.policy_version import PolicyVersion
-from idlestate.sidecar.client.step_in_task import StepOnSidecarState
+from idlestate.sidecar.client.step_on_sidecar_state import StepOnSidecarState
 from idlestate.sidecar.core.data_calls import Calls
 from idlestate.sidecar.core.local_placement import LocalPlacement
 from idlestate.sidecar.core.operators import Host

@@ -6,6 +6,7 @@ And what is its end, however it looks: cut off, and nothing before it.
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,19 +57,21 @@ def test_nothing_behind_damage_is_dropped_without_a_word(
     store.close()
 
 
-@pytest.mark.parametrize("key", ["p/clicks/0000000001/00000", "a/clicks/1"])
-def test_a_stored_message_that_cannot_be_read_is_named(tmp_path: Path, key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "reader"),
+    [
+        ("p/clicks/0000000001/00000", PreparedSets),
+        ("a/clicks/1", QuarantinedWrites),
+    ],
+)
+def test_a_stored_message_that_cannot_be_read_is_named(
+    tmp_path: Path, key: str, reader: Callable[[HeapStore, str], object]
+) -> None:
     store = HeapStore(tmp_path)
     store.write({key: b"no message"})
     with pytest.raises(DamagedDirectoryError, match=f"^{key}: .*from a backup$"):
-        read_all(store)
+        reader(store, "clicks")
     store.close()
-
-
-def read_all(store: HeapStore) -> None:
-    """Reads what an operator keeps as messages."""
-    PreparedSets(store, "clicks")
-    QuarantinedWrites(store, "clicks")
 
 
 def written(folder: Path) -> tuple[bytes, list[int]]:
