@@ -56,9 +56,11 @@ class Filters:
     def may_hold(self, hashes: Ints) -> npt.NDArray[np.bool_]:
         """False where certainly no segment has the hash; hashes ascend."""
         found = np.zeros(len(hashes), dtype=bool)
-        at = np.maximum(np.searchsorted(self.lows, hashes, side="right") - 1, 0)
+        at = np.zeros(1, dtype=np.int64)
+        if len(self.lows) > 1:
+            at = np.maximum(np.searchsorted(self.lows, hashes, side="right") - 1, 0)
         inside = np.flatnonzero((self.lows[at] <= hashes) & (hashes <= self.highs[at]))
-        at, hashes = at[inside], hashes[inside]
+        at, hashes = at if len(at) == 1 else at[inside], hashes[inside]
         places = _block(hashes, self.lows[at], self.highs[at], self.counts[at]) + self.begins[at]
         self.source.need(places * 8, places * 8 + 8)
         blocks = np.frombuffer(self.source.data, dtype="<u8", count=self.source.data.size // 8)

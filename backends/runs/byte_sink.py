@@ -8,3 +8,15 @@ class Sink(Protocol):
 
     def write(self, data: memoryview, /) -> object:
         """Write some bytes."""
+
+
+class Pieces(list[memoryview]):
+    """A sink in memory. It copies nothing until all is written; until then, what was written must
+    not change.
+    """
+
+    write = list.append
+
+    def joined(self) -> bytes:
+        """Everything written, copied once."""
+        return b"".join(self)

@@ -19,7 +19,7 @@ closed the newer row also closed the older one. Where this does not hold
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 import numpy.typing as npt
@@ -126,6 +126,14 @@ class _Kept:
         """For each hash, ascending, the first row with it or a higher one."""
         return np.searchsorted(self.rows, self.run.stored.first_at_least(hashes))
 
+    def read(self) -> tuple[Rows, Ints]:
+        """These rows, perhaps with others between them, and the positions of these among them."""
+        begin, stop = int(self.rows[0]), int(self.rows[-1]) + 1
+        if 2 * len(self.rows) < stop - begin:
+            return self.run.take(self.rows, keys=True), np.arange(len(self.rows))
+        # Most rows are kept: they are gathered once, together with those of other runs.
+        return self.run.slice(begin, stop), self.rows - begin
+
     def slice(self, begin: int, stop: int | None) -> "_Kept":
         """The rows begin..stop (None: to the end)."""
         return _Kept(self.run, self.rows[begin:stop])
@@ -151,14 +159,17 @@ class SegmentPart:
 
     def rows(self) -> Rows:
         """The rows in order of hash."""
-        pieces = [each.run.take(each.rows, keys=True) for each in self.kept]
+        parts = [each.read() for each in self.kept]
         if len(self.fresh):
-            pieces.append(self.fresh)
-        if len(pieces) == 1:
+            parts.append((self.fresh, np.arange(len(self.fresh))))
+        pieces = [piece for piece, _ in parts]
+        if len(pieces) == 1 and len(pieces[0]) == len(parts[0][1]):
             return pieces[0]
-        hashes = np.concatenate([piece.hashes for piece in pieces])
+        starts = accumulate((len(piece) for piece in pieces), initial=0)
+        rows = np.concatenate([at + start for (_, at), start in zip(parts, starts, strict=False)])
+        hashes = np.concatenate([piece.hashes[at] for piece, at in parts])
         # The stable sort merges adjacent sorted sequences.
-        return Rows.gathered(pieces, np.argsort(hashes, kind="stable"))
+        return Rows.gathered(pieces, rows[np.argsort(hashes, kind="stable")])
 
 
 def merged(

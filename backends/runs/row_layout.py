@@ -11,7 +11,7 @@ without information are omitted from a run: `created` if equal to `written`, `re
 never set, `wakes` if it never occurs.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -33,7 +33,7 @@ Text: TypeAlias = Callable[[str, pa.DataType, pa.Buffer | None], pa.Array]
 HASH_BYTES = 8
 """A row begins with its hash."""
 _ROWS_AT_ONCE = 1 << 13
-"""Records of this many rows are filled together, so that they stay in the processor's cache."""
+"""Records of this many rows are filled or read together: they stay in the processor's cache."""
 _OPTIONAL_TIMES = ("created", "read", "armed", "wakes")
 
 
@@ -155,20 +155,22 @@ class RowLayout:
             payload: the payload columns to read, with their types in the file.
             text: reads a column of strings.
         """
-        fields: list[Field] = []
-        for column in payload:
-            if column.is_numpy:
-                fields.append(np.ascontiguousarray(records[column.id]))
-            else:
-                fields += self.columns(records, [column.id], text)
-        hashes = np.ascontiguousarray(records["hash"])
-        return Rows(hashes, self.columns(records, keys, text), self.lives(records), fields)
+        columns = list(payload)
+        plain = [column.id for column in columns if column.is_numpy]
+        copied = _copied(records, ["hash", *self._times, *plain])
+        fields: list[Field] = [
+            copied[column.id] if column.is_numpy else self._column(records, column.id, text)
+            for column in columns
+        ]
+        lives = _lives(copied, len(records))
+        return Rows(copied["hash"], self.columns(records, keys, text), lives, fields)
 
     def columns(self, records: Records, names: Iterable[str], text: Text) -> list[pa.Array]:
         """Some columns of records."""
-        return [self._column(records, self.schema.field(name), text) for name in names]
+        return [self._column(records, name, text) for name in names]
 
-    def _column(self, records: Records, field: pa.Field, text: Text) -> pa.Array:
+    def _column(self, records: Records, name: str, text: Text) -> pa.Array:
+        field = self.schema.field(name)
         valid = _bitmap(records[f"{field.name}?"]) if field.nullable else None
         if _is_text(field.type):
             return text(field.name, field.type, valid)
@@ -180,15 +182,31 @@ class RowLayout:
 
     def lives(self, records: Records) -> Lives:
         """The times of records."""
-        names = records.dtype.names or ()
-        never = np.full(len(records), NEVER_MS)
-        written = np.ascontiguousarray(records["written"])
-        created, read, armed = (
-            np.ascontiguousarray(records[name]) if name in names else otherwise
-            for name, otherwise in (("created", written), ("read", never), ("armed", never))
-        )
-        wakes = np.ascontiguousarray(records["wakes"]) if "wakes" in names else None
-        return Lives(created, written, read, armed, wakes)
+        return _lives(_copied(records, self._times), len(records))
+
+    @cached_property
+    def _times(self) -> list[str]:
+        return [name for name in ("written", *_OPTIONAL_TIMES) if name in self.schema.names]
+
+
+def _copied(records: Records, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+    """Columns that always have a value, each contiguous."""
+    found = {name: np.empty(len(records), dtype=records.dtype[name]) for name in names}
+    for begin in range(0, len(records), _ROWS_AT_ONCE):
+        some = records[begin : begin + _ROWS_AT_ONCE]
+        for name, column in found.items():
+            column[begin : begin + len(some)] = some[name]
+    return found
+
+
+def _lives(times: Mapping[str, npt.NDArray[Any]], rows: int) -> Lives:
+    """The times of this many rows, some of which may be omitted."""
+    never = np.full(rows, NEVER_MS)
+    written = times["written"]
+    created = times.get("created", written)
+    return Lives(
+        created, written, times.get("read", never), times.get("armed", never), times.get("wakes")
+    )
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -17,7 +17,7 @@ from struct import Struct
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.runs.byte_sink import Sink
+from idlestate.backends.runs.byte_sink import Pieces, Sink
 from idlestate.backends.runs.byte_source import Source, Whole
 from idlestate.backends.runs.row_layout import RowLayout
 from idlestate.backends.runs.run import Run
@@ -94,9 +94,9 @@ def run_in_memory(
     segments: Iterable[Segment], schema: TableSchema, policy: Policy, batch_id: int
 ) -> Run:
     """A run in memory, as `encode_run` would write it."""
-    sink = pa.BufferOutputStream()
+    sink = Pieces()
     _, index = encode_run(segments, schema, policy, sink)
-    return index.run(Whole(sink.getvalue()), schema, batch_id)
+    return index.run(Whole(pa.py_buffer(sink.joined())), schema, batch_id)
 
 
 def decode_run(source: Source, schema: TableSchema, batch_id: int) -> Run:

@@ -50,9 +50,8 @@ class StoredRows:
         if not self._are_many(hashes):
             rows = self.first_at_least(hashes)
             return rows, self.have(rows, hashes)
-        every = self.hashes(0, len(self))
-        rows = np.searchsorted(every, hashes)
-        return rows, every[np.minimum(rows, len(self) - 1)] == hashes
+        rows = np.searchsorted(self._every_hash, hashes)
+        return rows, self._every_hash[np.minimum(rows, len(self) - 1)] == hashes
 
     def have(self, rows: Ints, hashes: Ints) -> Flags:
         """Whether each of these ascending rows has its hash; `len` has none."""
@@ -67,8 +66,10 @@ class StoredRows:
         """For each hash, ascending, the first row with this or a higher hash; `len` if there is
         none.
         """
+        if not len(hashes):
+            return np.zeros(0, dtype=np.int64)
         if self._are_many(hashes):
-            places: Ints = np.searchsorted(self.hashes(0, len(self)), hashes)
+            places: Ints = np.searchsorted(self._every_hash, hashes)
             return places
         begins, stops = between_fences(*self._fences, len(self), hashes)
         # All rows between two fences are in one segment, and so is the position.
@@ -94,6 +95,11 @@ class StoredRows:
         """The hashes of the rows begin..stop."""
         parts = [records["hash"] for records, _ in self.portions(begin, stop)]
         return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+    @cached_property
+    def _every_hash(self) -> Ints:
+        """The hashes of all rows, kept in memory for the next search for many of them."""
+        return self.hashes(0, len(self))
 
     def hashes_at(self, rows: Ints) -> Ints:
         """The hashes of these rows, which ascend."""
@@ -121,20 +127,27 @@ class StoredRows:
             if not len(rows):
                 return pa.array([], kind)
             place = self.layout.texts.index(name)
-            begins = np.array([segment.texts[place] for segment in self.segments])
-            first = self._of_segments(begins, rows)
+            firsts = np.array([segment.texts[place] for segment in self.segments])
+            first = self._of_segments(firsts, rows)
+            begins, stops = records[name], self._records[name][at + 1]
+            self.source.need(begins + first, stops + first)
+            data, as_read = self.source.data, kind
+            if len(firsts) == 1:
+                data = data.slice(int(first[0]))
+            else:
+                is_string = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+                as_read = pa.large_string() if is_string else pa.large_binary()
+                begins, stops = begins + first, stops + first
             # The last offset is the highest, since rows of one hash may come in any order.
-            spans = np.full(2 * len(rows) + 1, self.source.data.size)
-            spans[:-1:2] = records[name]
-            spans[1::2] = self._records[name][at + 1]
-            spans[:-1].reshape(-1, 2)[:] += first[:, None]
-            self.source.need(spans[:-1:2], spans[1::2])
+            spans = np.full(2 * len(rows) + 1, stops.max(), dtype=begins.dtype)
+            spans[:-1:2], spans[1::2] = begins, stops
             # A column of the wanted strings, and of the bytes between them.
-            is_string = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-            large = pa.large_string() if is_string else pa.large_binary()
-            buffers = [None, pa.py_buffer(spans), self.source.data]
-            column = pa.Array.from_buffers(large, len(spans) - 1, buffers)
-            found = column.take(pa.array(np.arange(0, len(spans) - 1, 2))).cast(kind)
+            column = pa.Array.from_buffers(
+                as_read, 2 * len(rows), [None, pa.py_buffer(spans), data]
+            )
+            found = column.take(pa.array(np.arange(0, 2 * len(rows), 2)))
+            if as_read != kind:
+                found = found.cast(kind)
             return pa.Array.from_buffers(kind, len(rows), [valid, *found.buffers()[1:]])
 
         return records, text

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from idlestate.backends.runs.byte_sink import Pieces
 from idlestate.backends.runs.byte_source import Whole
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.run_codec import RunError, decode_run, encode_run
@@ -103,15 +104,15 @@ class ShardTables:
     ) -> tuple[RunRef, Run, dict[str, bytes]]:
         """Create a new run and its values."""
         schema = following.before.schema
-        sink = pa.BufferOutputStream()
+        sink = Pieces()
         rows, index = encode_run(segments, schema, following.policy, sink)
-        data = sink.getvalue()
-        name, view = uuid4().hex, memoryview(data)
-        parts = [bytes(view[at : at + _PART_BYTES]) for at in range(0, data.size, _PART_BYTES)]
-        run = index.run(Whole(data), schema, following.batch_id)
-        self._keep(name, run, data.size)
+        name, data = uuid4().hex, sink.joined()
+        # A single part is the data itself, without a copy.
+        parts = [data[at : at + _PART_BYTES] for at in range(0, len(data), _PART_BYTES)]
+        run = index.run(Whole(pa.py_buffer(data)), schema, following.batch_id)
+        self._keep(name, run, len(data))
         values = {segment_key(self._uid, shard, name, at): part for at, part in enumerate(parts)}
-        return RunRef(name, following.batch_id, rows, data.size, len(parts)), run, values
+        return RunRef(name, following.batch_id, rows, len(data), len(parts)), run, values
 
     def run(self, ref: RunRef, shard: int, schema: TableSchema) -> Run:
         """A run of the store.

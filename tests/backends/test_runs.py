@@ -249,13 +249,14 @@ def test_no_more_bytes_are_gathered_at_once_than_asked(size):
     (run,) = player.table.current.runs
     assert max(run.stored.nbytes(*rows) for rows in pairwise(run.stored.starts.tolist())) <= most
     found, since = [], LOWEST_HASH
-    with patch.object(Run, "take", autospec=True, side_effect=Run.take) as taken:
+    with patch.object(Run, "_read", autospec=True, side_effect=Run._read) as read:
         while since is not None:
             rows, since = player.table.current.open_rows(since, 1000, size)
             assert rows.nbytes <= most
             found += rows.keys[0].to_pylist()
     assert sorted(found) == keys
-    assert sum(len(call.args[1]) for call in taken.call_args_list) == len(keys)  # each row once
+    # Each row once, and at most as many rows between them.
+    assert sum(len(call.args[1]) for call in read.call_args_list) <= 2 * len(keys)
     player.play(keys[:40], 10, LONG, None)
     changes = player.play([], 11, LONG, 10**6).changes
     assert sorted(player.expired) == keys

@@ -143,8 +143,20 @@ RUN_MUTATIONS = [
     Mutation(
         "texts are read that were not asked for",
         BACKENDS,
-        "            self.source.need(spans[:-1:2], spans[1::2])\n",
+        "            self.source.need(begins + first, stops + first)\n",
         "            pass\n",
+    ),
+    Mutation(
+        "rows between those that a merge keeps are kept too",
+        BACKENDS,
+        "return self.run.slice(begin, stop), self.rows - begin",
+        "return self.run.slice(begin, stop), np.arange(stop - begin)",
+    ),
+    Mutation(
+        "strings of a later segment are read from the first one",
+        BACKENDS,
+        "begins, stops = begins + first, stops + first",
+        "begins, stops = begins + first[0], stops + first[0]",
     ),
     # ---- definitions that change
     Mutation(
