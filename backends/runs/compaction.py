@@ -19,14 +19,17 @@ closed the newer row also closed the older one. Where this does not hold
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
+from idlestate.backends.runs.packed_rows import PackedRows
+from idlestate.backends.runs.row_layout import RowLayout
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.run import Run
 from idlestate.backends.runs.sweeps import Sweeps
+from idlestate.backends.runs.table_schema import TableSchema
 
 SEGMENT_BYTES = 1 << 28
 """Bytes of rows that are gathered at once, because an Arrow string array is limited to 2 GB."""
@@ -126,14 +129,6 @@ class _Kept:
         """For each hash, ascending, the first row with it or a higher one."""
         return np.searchsorted(self.rows, self.run.stored.first_at_least(hashes))
 
-    def read(self) -> tuple[Rows, Ints]:
-        """These rows, perhaps with others between them, and the positions of these among them."""
-        begin, stop = int(self.rows[0]), int(self.rows[-1]) + 1
-        if 2 * len(self.rows) < stop - begin:
-            return self.run.take(self.rows, keys=True), np.arange(len(self.rows))
-        # Most rows are kept: they are gathered once, together with those of other runs.
-        return self.run.slice(begin, stop), self.rows - begin
-
     def slice(self, begin: int, stop: int | None) -> "_Kept":
         """The rows begin..stop (None: to the end)."""
         return _Kept(self.run, self.rows[begin:stop])
@@ -157,19 +152,32 @@ class SegmentPart:
         hashes = np.concatenate([self.fresh.hashes, *(each.edges for each in self.kept)])
         return int(hashes.min()), int(hashes.max())
 
+    def packed(self, schema: TableSchema, layout: RowLayout) -> PackedRows:
+        """The rows in order of hash, in a layout of the schema's columns."""
+        parts, places = list[PackedRows](), list[Ints]()
+        for run, rows in ((each.run, each.rows) for each in self.kept):
+            found, at = run.packed(rows, schema, layout)
+            places.append(at + sum(map(len, parts)))
+            parts += found
+        if len(self.fresh):
+            places.append(np.arange(len(self.fresh)) + sum(map(len, parts)))
+            parts.append(PackedRows.of(self.fresh, schema, layout))
+        if not self.kept:
+            return parts[0]
+        rows = np.concatenate(places)
+        hashes = np.concatenate([part.records["hash"] for part in parts])[rows]
+        # The stable sort merges adjacent sorted sequences.
+        return PackedRows.gathered(parts, rows[np.argsort(hashes, kind="stable")])
+
     def rows(self) -> Rows:
         """The rows in order of hash."""
-        parts = [each.read() for each in self.kept]
+        pieces = [each.run.take(each.rows, keys=True) for each in self.kept]
         if len(self.fresh):
-            parts.append((self.fresh, np.arange(len(self.fresh))))
-        pieces = [piece for piece, _ in parts]
-        if len(pieces) == 1 and len(pieces[0]) == len(parts[0][1]):
+            pieces.append(self.fresh)
+        if len(pieces) == 1:
             return pieces[0]
-        starts = accumulate((len(piece) for piece in pieces), initial=0)
-        rows = np.concatenate([at + start for (_, at), start in zip(parts, starts, strict=False)])
-        hashes = np.concatenate([piece.hashes[at] for piece, at in parts])
-        # The stable sort merges adjacent sorted sequences.
-        return Rows.gathered(pieces, rows[np.argsort(hashes, kind="stable")])
+        hashes = np.concatenate([piece.hashes for piece in pieces])
+        return Rows.gathered(pieces, np.argsort(hashes, kind="stable"))
 
 
 def merged(

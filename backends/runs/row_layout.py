@@ -100,10 +100,9 @@ class RowLayout:
             }
         )
 
-    def pack(self, rows: Rows, schema: TableSchema) -> tuple[Records, list[pa.Buffer]]:
-        """Rows as records, and the strings of each string column."""
-        records = np.empty(len(rows) + bool(self.texts), dtype=self.dtype)
-        records[len(rows) :] = np.zeros(1, dtype=self.dtype)
+    def pack(self, rows: Rows, schema: TableSchema) -> tuple[Records, list[pa.Array]]:
+        """Rows as records, and their columns in `texts`."""
+        records = np.empty(len(rows), dtype=self.dtype)
         last_words = records.view(np.int64).reshape(len(records), -1)[:, -1]
         lives, texts = rows.lives, []
         columns: dict[str, Field] = {
@@ -124,10 +123,8 @@ class RowLayout:
             if isinstance(column, np.ndarray):
                 sources.append((place, column))
             elif _is_text(field.type):
-                offsets = _offsets(column)
-                sources.append((place, offsets - offsets[0]))
-                data = column.buffers()[2] or pa.py_buffer(b"")
-                texts.append(data.slice(int(offsets[0]), int(offsets[-1] - offsets[0])))
+                sources.append((place, text_offsets(column)[:-1]))
+                texts.append(column)
             else:
                 values = _values(column, place.dtype)
                 if column.null_count:
@@ -140,8 +137,7 @@ class RowLayout:
             # The padding at the end, less than a word, is zero.
             last_words[begin:stop] = 0
             for place, values in sources:
-                some = values[begin:stop]
-                place[begin : begin + len(some)] = some
+                place[begin:stop] = values[begin:stop]
         return records, texts
 
     def unpack(
@@ -164,6 +160,11 @@ class RowLayout:
         ]
         lives = _lives(copied, len(records))
         return Rows(copied["hash"], self.columns(records, keys, text), lives, fields)
+
+    def unpack_times(self, records: Records) -> Rows:
+        """Records as rows without keys and payload."""
+        copied = _copied(records, ["hash", *self._times])
+        return Rows(copied["hash"], [], _lives(copied, len(records)), [])
 
     def columns(self, records: Records, names: Iterable[str], text: Text) -> list[pa.Array]:
         """Some columns of records."""
@@ -233,6 +234,19 @@ def _stored(kind: pa.DataType) -> np.dtype[Any]:
         return found
     width = kind.bit_width // 8
     return np.dtype(f"<i{width}" if width <= 8 else f"V{width}")
+
+
+def text_offsets(column: pa.Array) -> npt.NDArray[Any]:
+    """Where each string begins, from the first one on, and where the last one ends."""
+    offsets = _offsets(column)
+    found: npt.NDArray[Any] = offsets - offsets[0]
+    return found
+
+
+def text_bytes(column: pa.Array) -> pa.Buffer:
+    """The strings, one after the other."""
+    begin, stop = _offsets(column)[[0, -1]].tolist()
+    return (column.buffers()[2] or pa.py_buffer(b"")).slice(begin, stop - begin)
 
 
 def _offsets(column: pa.Array) -> npt.NDArray[Any]:

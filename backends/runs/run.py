@@ -17,7 +17,8 @@ from idlestate.backends.runs.bloom_filter import Filters
 from idlestate.backends.runs.byte_source import Ints, Source
 from idlestate.backends.runs.due_index import STRIDE, DueIndices, fence_of
 from idlestate.backends.runs.keys import Keys, are_equal, take_keys
-from idlestate.backends.runs.row_layout import Records, Text, has_nulls
+from idlestate.backends.runs.packed_rows import PackedRows
+from idlestate.backends.runs.row_layout import Records, RowLayout, Text, has_nulls
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.stored_rows import StoredRows
 from idlestate.backends.runs.sweeps import Sweeps, are_swept, ending, reached_ms, since
@@ -156,6 +157,21 @@ class Run:
             return self.slice(int(rows[0]), int(rows[-1]) + 1, keys=keys)
         records, text = self.stored.at(rows)
         return self._read(records, text, keys=keys)
+
+    def packed(
+        self, rows: Ints, schema: TableSchema, layout: RowLayout
+    ) -> tuple[list[PackedRows], Ints]:
+        """The rows at these ascending positions in the layout of a new run, perhaps with rows
+        between them, and the positions of these among them.
+        """
+        if self.revision is not None or self.stored.layout != layout:
+            found = PackedRows.of(self.take(rows, keys=True), schema, layout)
+            return [found], np.arange(len(rows))
+        begin, stop = int(rows[0]), int(rows[-1]) + 1
+        if 2 * len(rows) < stop - begin:
+            return [PackedRows.read(*self.stored.at(rows), layout)], np.arange(len(rows))
+        portions = self.stored.portions(begin, stop)
+        return [PackedRows.read(*portion, layout) for portion in portions], rows - begin
 
     def slice(self, begin: int, stop: int, *, keys: bool = True) -> Rows:
         """The rows begin..stop, at least one, with or without keys."""

@@ -61,18 +61,18 @@ def encode_run(
     writer need not read the run back.
 
     Args:
-        segments: in order of hash, at least one, with the same extras.
+        segments: in order of hash, at least one, of the same layout.
         schema: the table's columns.
         policy: the policy under which the segments are indexed.
         sink: the file, open for writing, empty.
     """
     rest = iter(segments)
     first = next(rest)
-    layout = RowLayout.of(schema, first.extras)
+    layout = first.packed.layout
     entries: list[SegmentIndex] = []
     at = rows = 0
     for segment in chain([first], rest):
-        entry, pieces = segment.encode(schema, layout, at)
+        entry, pieces = segment.encode(at)
         for piece in pieces:
             sink.write(piece)
             at += len(piece)

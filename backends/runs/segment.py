@@ -18,7 +18,7 @@ from idlestate.backends.runs.block_checksums import BLOCK_BYTES
 from idlestate.backends.runs.bloom_filter import Filter
 from idlestate.backends.runs.byte_source import Ints
 from idlestate.backends.runs.due_index import STRIDE, DueIndex
-from idlestate.backends.runs.row_layout import RowLayout
+from idlestate.backends.runs.packed_rows import PackedRows
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.retention.policy import FOREVER_MS, Policy
@@ -72,19 +72,18 @@ SEGMENT_INDEX = pa.schema(
 class Segment:
     """Rows in order of hash, at least one; equal hashes are never in two segments of a run."""
 
-    rows: Rows
-    extras: frozenset[str]
-    """The optional parts for the entire run (`idlestate.backends.runs.row_layout`)."""
+    packed: PackedRows
+    times: Rows
+    """The rows without columns."""
     due: DueIndex
     """The due index; empty if the policy ends nothing."""
     filter: Filter | None
     """The filter; None in the oldest run, which has nearly every key that is looked up in it."""
 
     @classmethod
-    def of(
-        cls, rows: Rows, extras: frozenset[str], policy: Policy, *, with_filter: bool
-    ) -> "Segment":
+    def of(cls, packed: PackedRows, policy: Policy, *, with_filter: bool) -> "Segment":
         """The segment of these rows, indexed by their deadlines under a policy."""
+        rows = packed.layout.unpack_times(packed.records)
         real = None
         gone = rows.are_tombstones
         due_ms = rows.lives.due_ms(policy)
@@ -96,40 +95,36 @@ class Segment:
         elif gone.any():
             real = np.flatnonzero(~gone)
         due = DueIndex.of(due_ms if real is None else due_ms[real], real)
-        return cls(rows, extras, due, Filter.of(rows.hashes) if with_filter else None)
+        return cls(packed, rows, due, Filter.of(rows.hashes) if with_filter else None)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.packed)
 
     def counted(self, schema: TableSchema) -> int:
         """The number of rows that it has, or that its rows represent."""
         if schema.counted_by is None:
             return len(self)
-        at = [column.id for column in schema.columns].index(schema.counted_by)
-        return int(np.sum(self.rows.payload[at]))
+        return int(np.sum(self.packed.records[schema.counted_by]))
 
-    def encode(
-        self, schema: TableSchema, layout: RowLayout, at: int
-    ) -> tuple[SegmentIndex, Iterator[memoryview]]:
+    def encode(self, at: int) -> tuple[SegmentIndex, Iterator[memoryview]]:
         """Its bytes, in pieces to write in order, and its entry in the run's index.
 
         Args:
-            schema: the columns of the rows.
-            layout: the layout of the run.
             at: the file offset of the first byte.
         """
-        records, texts = layout.pack(self.rows, schema)
+        records, texts = self.packed.pieces()
         blocks = np.zeros(0, dtype=np.uint64) if self.filter is None else self.filter.blocks
-        width = layout.dtype.itemsize
-        parts = [(records, width), (blocks, 8), (self.due.rows, 4), (self.due.codes, 2)]
-        parts += [(np.frombuffer(text, dtype=np.uint8), 1) for text in texts]
+        width = self.packed.layout.dtype.itemsize
+        indices = (blocks, 8), (self.due.rows, 4), (self.due.codes, 2)
+        parts = [(records, width), *(([part.view(np.uint8).data], size) for part, size in indices)]
+        parts += [([text], 1) for text in texts]
         begins, pieces = [], []
         for part, size in parts:
             gap = -at % size
             begins.append(at + gap)
-            pieces += [memoryview(bytes(gap)), part.view(np.uint8).data]
-            at += gap + part.nbytes
-        hashes = self.rows.hashes
+            pieces += [memoryview(bytes(gap)), *part]
+            at += gap + sum(piece.nbytes for piece in part)
+        hashes = self.times.hashes
         index = SegmentIndex(
             rows=len(self),
             begin=begins[0],
@@ -144,7 +139,7 @@ class Segment:
             base_ms=self.due.base_ms,
             shift=self.due.shift,
             texts=begins[4:],
-            has_tombstones=bool(self.rows.are_tombstones.any()),
+            has_tombstones=bool(self.times.are_tombstones.any()),
         )
         return index, iter(pieces)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from idlestate.backends.runs.byte_arrays import spread
 from idlestate.backends.runs.compaction import SEGMENT_BYTES, MergePolicy, merged, open_positions
 from idlestate.backends.runs.keys import Keys, take_keys
-from idlestate.backends.runs.row_layout import extras_of
+from idlestate.backends.runs.row_layout import RowLayout, extras_of
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.run import Revision, Run
 from idlestate.backends.runs.run_codec import run_in_memory
@@ -277,9 +277,9 @@ class Next:
         fresh = self.fresh
         if stay and self.before.schema.ends_run_back:
             fresh = self._with_tombstones(self.before.runs[:stay], self.before.runs[stay:])
-        extras = extras_of(fresh, self.before.schema).union(
-            *(run.extras for run in self.before.runs[stay:])
-        )
+        extras = (run.extras for run in self.before.runs[stay:])
+        schema = self.before.schema
+        layout = RowLayout.of(schema, extras_of(fresh, schema).union(*extras))
         for part in merged(
             self.before.runs[stay:],
             self.before.sweeps,
@@ -289,7 +289,7 @@ class Next:
             self.merge.segment_bytes,
             keep_tombstones=stay > 0,
         ):
-            yield Segment.of(part.rows(), extras, self.policy, with_filter=with_filter)
+            yield Segment.of(part.packed(schema, layout), self.policy, with_filter=with_filter)
 
     def with_run(self, run: Run | None) -> Runs:
         """The next runs; `run` contains the written `segments()`, None if there were none."""

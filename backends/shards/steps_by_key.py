@@ -188,7 +188,7 @@ class Steps:
             return self
         return replace(
             self,
-            counts=np.add.reduceat(begins, starts, dtype=np.int64),
+            counts=np.add.reduceat(begins.astype(np.int64), starts),
             t_ms=self.t_ms[first],
             is_read=None if self.is_read is None else self.is_read[first],
             order=[column.take(pa.array(first)) for column in self.order],

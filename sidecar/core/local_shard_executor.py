@@ -237,20 +237,18 @@ class LocalShardExecutor:
     def _stepped_by(
         self, kind: str, steps: Steps, shards: Shards, parameters: StepParameters
     ) -> dict[int, StepResult]:
-        bounds = shard_bounds(steps.hashes, self._declaration.shards).tolist()
-        touched = [at for at in range(len(bounds) - 1) if bounds[at] < bounds[at + 1]]
+        parts = steps.slices(shard_bounds(steps.hashes, self._declaration.shards))
+        touched = [at for at, part in enumerate(parts) if len(part)]
         if not shards.keys() >= set(touched):
             raise GoneError(f"operator {self._uid!r}: rows of shards that are elsewhere now")
         merges = _merges({at: shards[at] for at in touched})
         stepped = {}
         for at in touched:
             shard = shards[at]
-            part = steps.slice(bounds[at], bounds[at + 1])
-            table = self.tables.table(shard, at)
             outcome = edited(
-                table,
+                self.tables.table(shard, at),
                 kind,
-                part,
+                parts[at],
                 parameters.policy,
                 parameters.t_ms,
                 parameters.version,

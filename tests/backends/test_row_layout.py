@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.runs import row_layout
-from idlestate.backends.runs.row_layout import extras_of
+from idlestate.backends.runs.packed_rows import PackedRows
+from idlestate.backends.runs.row_layout import RowLayout, extras_of
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.run_codec import run_in_memory
 from idlestate.backends.runs.segment import Segment
@@ -44,7 +45,8 @@ def test_rows_that_fill_several_portions_are_read_back_as_given(
     keys = [pa.array([f"key{number}" for number in range(count)])]
     lives = Lives(at, at + 1, at + 2, at + 3)
     rows = Rows(at * 11, keys, lives, payload)
-    segment = Segment.of(rows, extras_of(rows, schema), POLICY, with_filter=False)
+    packed = PackedRows.of(rows, schema, RowLayout.of(schema, extras_of(rows, schema)))
+    segment = Segment.of(packed, POLICY, with_filter=False)
     found = run_in_memory([segment], schema, POLICY, 1).slice(0, count)
     assert found.hashes.tolist() == rows.hashes.tolist()
     assert found.keys == keys

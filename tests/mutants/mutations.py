@@ -331,8 +331,8 @@ MUTATIONS = [
     Mutation(
         "new keys not kept in order of hash",
         BACKENDS,
-        'return Rows.gathered(pieces, rows[np.argsort(hashes, kind="stable")])',
-        "return Rows.gathered(pieces, rows)",
+        'return PackedRows.gathered(parts, rows[np.argsort(hashes, kind="stable")])',
+        "return PackedRows.gathered(parts, rows)",
     ),
     Mutation(
         "expire rows carry the last access as their end",

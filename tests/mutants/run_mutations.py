@@ -149,8 +149,20 @@ RUN_MUTATIONS = [
     Mutation(
         "rows between those that a merge keeps are kept too",
         BACKENDS,
-        "return self.run.slice(begin, stop), self.rows - begin",
-        "return self.run.slice(begin, stop), np.arange(stop - begin)",
+        "for portion in portions], rows - begin",
+        "for portion in portions], np.arange(stop - begin)",
+    ),
+    Mutation(
+        "a merge takes records of another layout as they are",
+        BACKENDS,
+        "if self.revision is not None or self.stored.layout != layout:",
+        "if self.revision is not None or self.stored.layout.dtype != layout.dtype:",
+    ),
+    Mutation(
+        "a merge takes records whose lives are revised as they are",
+        BACKENDS,
+        "if self.revision is not None or self.stored.layout != layout:",
+        "if self.stored.layout != layout:",
     ),
     Mutation(
         "strings of a later segment are read from the first one",

@@ -38,7 +38,7 @@ def test_a_run_that_two_read_at_once_takes_its_room_once(tmp_path: Path) -> None
     world.close()
     store = Watched(tmp_path / "state")
     shards = [(shard, at) for at, shard in enumerate(world.operator.state.shards)]
-    room = sum(shard.current.bytes for shard, _ in shards)
+    room = sum(shard.current.bytes + 8 * shard.current.rows for shard, _ in shards)
     tables = ShardTables(store, UID, SPEC, room)
     store.first = lambda: tables.table(*shards[0])
     for shard in shards:
