@@ -153,18 +153,6 @@ RUN_MUTATIONS = [
         "for portion in portions], np.arange(stop - begin)",
     ),
     Mutation(
-        "a merge takes records of another layout as they are",
-        BACKENDS,
-        "if self.revision is not None or self.stored.layout != layout:",
-        "if self.revision is not None or self.stored.layout.dtype != layout.dtype:",
-    ),
-    Mutation(
-        "a merge takes records whose lives are revised as they are",
-        BACKENDS,
-        "if self.revision is not None or self.stored.layout != layout:",
-        "if self.stored.layout != layout:",
-    ),
-    Mutation(
         "strings of a later segment are read from the first one",
         BACKENDS,
         "begins, stops = begins + first, stops + first",
