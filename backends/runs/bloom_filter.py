@@ -56,7 +56,7 @@ class Filters:
     def may_hold(self, hashes: Ints) -> npt.NDArray[np.bool_]:
         """False where certainly no segment has the hash; hashes ascend."""
         found = np.zeros(len(hashes), dtype=bool)
-        at = np.zeros(1, dtype=np.int64)
+        at = np.zeros(1, dtype=np.int64)  # the one segment that most runs have serves all hashes
         if len(self.lows) > 1:
             at = np.maximum(np.searchsorted(self.lows, hashes, side="right") - 1, 0)
         inside = np.flatnonzero((self.lows[at] <= hashes) & (hashes <= self.highs[at]))

@@ -155,8 +155,8 @@ class SegmentPart:
     def packed(self, schema: TableSchema, layout: RowLayout) -> PackedRows:
         """The rows in order of hash, in a layout of the schema's columns."""
         parts, places = list[PackedRows](), list[Ints]()
-        for run, rows in ((each.run, each.rows) for each in self.kept):
-            found, at = run.packed(rows, schema, layout)
+        for each in self.kept:
+            found, at = each.run.packed(each.rows, schema, layout)
             places.append(at + sum(map(len, parts)))
             parts += found
         if len(self.fresh):
