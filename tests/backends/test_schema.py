@@ -34,6 +34,11 @@ def new_spec() -> TableSpec:
     return TableSpec(KEYS, Aggregation(kept))
 
 
+def greatest(kind: pa.DataType) -> TableSpec:
+    texts = {"n": "max(x)", "top": "max(d)"}
+    return TableSpec(KEYS, Aggregation(bind(texts, {"x": pa.int32(), "d": kind})))
+
+
 def steps(spec: TableSpec, keys: list[str], x: int, t_ms: int) -> Steps:
     inputs = spec.kind.inputs
     columns = {
@@ -93,6 +98,18 @@ def test_a_merge_writes_the_new_columns():
     assert "a0_0" not in names
     assert {"a1_0", "a2_0", "a3_0", "a3_1"} <= set(names)
     assert [each["top"] for each in shown(outcome.table)] == [5, 7, 5]
+
+
+def test_a_merge_writes_decimals_with_the_new_scale():
+    """Which are as wide in a row as the old ones."""
+    table = ShardTable.empty(greatest(pa.decimal128(10, 2)))
+    table = table.apply(steps(table.spec, ["a", "b"], 5, 0), POLICY, None, 0, MergePolicy()).table
+    spec = greatest(pa.decimal128(14, 4))
+    table = replace(table, spec=spec, current=rewritten(table.current, spec.schema))
+    table = table.apply(steps(spec, ["c"], 7, 10), POLICY, None, 1, MergePolicy(dense=0.0)).table
+    assert len(table.current.runs) == 1
+    found = table.lives(POLICY).select(["k", "top"]).to_pylist()
+    assert {each["k"]: each["top"] for each in found} == {"a": 5, "b": 5, "c": 7}
 
 
 def test_an_expire_row_of_an_old_life_has_the_new_columns():

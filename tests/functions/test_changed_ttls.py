@@ -223,6 +223,18 @@ def test_lives_that_are_over_by_the_new_ttl_are_found_without_a_record(
     assert {each["key"] for each in second.lives()} == {"d"}
 
 
+@pytest.mark.parametrize("function", [Values, ValuesBatch])
+def test_a_second_change_writes_all_lives_anew_too(function: Any) -> None:
+    """Although the first one has already given them every column that a change may need."""
+    tested = harness(function((500, 500)), Policy())
+    tested.batch([row((key, 0, "number", 1)) for key in "abc"])
+    for ttl_ms, key, at_ms in ((400, "d", 10), (50, "e", 60)):
+        tested = changed(tested, harness(function((ttl_ms, ttl_ms)), Policy()))
+        tested.batch([row((key, at_ms, "number", 2))])
+    tested.batch([])
+    assert {each["key"] for each in tested.lives()} == set("de")
+
+
 def test_only_the_first_batch_after_a_change_writes_all_lives_anew() -> None:
     first = harness(Values((None, None)), Policy())
     first.batch([row((f"k{at}", 0, "number", 1)) for at in range(20)])

@@ -153,6 +153,19 @@ RUN_MUTATIONS = [
         "for portion in portions], np.arange(stop - begin)",
     ),
     Mutation(
+        "a merge copies rows whose types have changed",
+        BACKENDS,
+        "if self.revision is not None or self.stored.layout != layout:",
+        "if self.revision is not None or self.stored.layout.dtype != layout.dtype:",
+    ),
+    Mutation(
+        "a merge copies rows that a revision changes",
+        BACKENDS,
+        "if self.revision is not None or self.stored.layout != layout:",
+        "if self.stored.layout != layout:",
+        ("tests/functions/test_changed_ttls.py",),
+    ),
+    Mutation(
         "strings of a later segment are read from the first one",
         BACKENDS,
         "begins, stops = begins + first, stops + first",
