@@ -18,5 +18,7 @@ class Pieces(list[memoryview]):
     write = list.append
 
     def joined(self) -> bytes:
-        """Everything written, copied once."""
-        return b"".join(self)
+        """Everything written, copied once; the sink is empty then."""
+        data = b"".join(self)
+        self.clear()
+        return data

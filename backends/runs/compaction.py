@@ -154,6 +154,8 @@ class SegmentPart:
 
     def packed(self, schema: TableSchema, layout: RowLayout) -> PackedRows:
         """The rows in order of hash, in a layout of the schema's columns."""
+        if not self.kept:
+            return PackedRows.of(self.fresh, schema, layout)
         parts, places = list[PackedRows](), list[Ints]()
         for each in self.kept:
             found, at = each.run.packed(each.rows, schema, layout)
@@ -162,8 +164,6 @@ class SegmentPart:
         if len(self.fresh):
             places.append(np.arange(len(self.fresh)) + sum(map(len, parts)))
             parts.append(PackedRows.of(self.fresh, schema, layout))
-        if not self.kept:
-            return parts[0]
         rows = np.concatenate(places)
         hashes = np.concatenate([part.records["hash"] for part in parts])[rows]
         # The stable sort merges adjacent sorted sequences.

@@ -66,6 +66,6 @@ class PackedRows:
         """
         after = np.zeros(1 if self.texts else 0, dtype=self.layout.dtype)
         for name, column in zip(self.layout.texts, self.texts, strict=True):
-            after[name] = text_offsets(column)[-1]
+            after[name] = len(text_bytes(column))
         records = [each.view(np.uint8).data for each in (self.records, after)]
         return records, [memoryview(text_bytes(column)) for column in self.texts]

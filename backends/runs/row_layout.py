@@ -101,7 +101,7 @@ class RowLayout:
         )
 
     def pack(self, rows: Rows, schema: TableSchema) -> tuple[Records, list[pa.Array]]:
-        """Rows as records, and their columns in `texts`."""
+        """Rows as records, and the columns that `texts` names."""
         records = np.empty(len(rows), dtype=self.dtype)
         last_words = records.view(np.int64).reshape(len(records), -1)[:, -1]
         lives, texts = rows.lives, []

@@ -164,7 +164,8 @@ class Run:
         """The rows at these ascending positions in the layout of a new run, perhaps with rows
         between them, and the positions of these among them.
         """
-        if self.revision is not None or self.stored.layout != layout:
+        is_same = self.stored.layout == layout and None not in self.reader.sources
+        if self.revision is not None or not is_same:
             found = PackedRows.of(self.take(rows, keys=True), schema, layout)
             return [found], np.arange(len(rows))
         begin, stop = int(rows[0]), int(rows[-1]) + 1

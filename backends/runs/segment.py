@@ -19,7 +19,6 @@ from idlestate.backends.runs.bloom_filter import Filter
 from idlestate.backends.runs.byte_source import Ints
 from idlestate.backends.runs.due_index import STRIDE, DueIndex
 from idlestate.backends.runs.packed_rows import PackedRows
-from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_schema import TableSchema
 from idlestate.retention.policy import FOREVER_MS, Policy
 
@@ -73,8 +72,8 @@ class Segment:
     """Rows in order of hash, at least one; equal hashes are never in two segments of a run."""
 
     packed: PackedRows
-    times: Rows
-    """The rows without columns."""
+    hashes: Ints
+    has_tombstones: bool
     due: DueIndex
     """The due index; empty if the policy ends nothing."""
     filter: Filter | None
@@ -84,18 +83,16 @@ class Segment:
     def of(cls, packed: PackedRows, policy: Policy, *, with_filter: bool) -> "Segment":
         """The segment of these rows, indexed by their deadlines under a policy."""
         rows = packed.layout.unpack_times(packed.records)
-        real = None
         gone = rows.are_tombstones
-        due_ms = rows.lives.due_ms(policy)
-        if policy.is_unbounded:
-            real = np.zeros(0, dtype=np.int64)
-        elif rows.lives.wakes_at_ms is not None:
-            # Timers are spread over days: a single row without one would make the codes too coarse.
-            real = np.flatnonzero(~gone & (due_ms != FOREVER_MS))
-        elif gone.any():
-            real = np.flatnonzero(~gone)
-        due = DueIndex.of(due_ms if real is None else due_ms[real], real)
-        return cls(packed, rows, due, Filter.of(rows.hashes) if with_filter else None)
+        due = DueIndex.of(np.zeros(0, dtype=np.int64), None)
+        if not policy.is_unbounded:
+            due_ms = rows.lives.due_ms(policy)
+            # One row that never ends would make the codes too coarse: timers are spread over days.
+            ends = ~gone & (due_ms != FOREVER_MS)
+            real = None if ends.all() else np.flatnonzero(ends)
+            due = DueIndex.of(due_ms if real is None else due_ms[real], real)
+        bloom = Filter.of(rows.hashes) if with_filter else None
+        return cls(packed, rows.hashes, bool(gone.any()), due, bloom)
 
     def __len__(self) -> int:
         return len(self.packed)
@@ -124,12 +121,11 @@ class Segment:
             begins.append(at + gap)
             pieces += [memoryview(bytes(gap)), *part]
             at += gap + sum(piece.nbytes for piece in part)
-        hashes = self.times.hashes
         index = SegmentIndex(
             rows=len(self),
             begin=begins[0],
-            last=int(hashes[-1]),
-            fences=hashes[fence_rows(begins[0], len(self), width)],
+            last=int(self.hashes[-1]),
+            fences=self.hashes[fence_rows(begins[0], len(self), width)],
             filter=begins[1],
             filter_blocks=len(blocks),
             due=begins[2],
@@ -139,7 +135,7 @@ class Segment:
             base_ms=self.due.base_ms,
             shift=self.due.shift,
             texts=begins[4:],
-            has_tombstones=bool(self.times.are_tombstones.any()),
+            has_tombstones=self.has_tombstones,
         )
         return index, iter(pieces)
 

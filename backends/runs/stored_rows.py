@@ -17,7 +17,9 @@ Flags = npt.NDArray[np.bool_]
 
 _HIGHEST_HASH = (1 << 63) - 1
 _MANY = 32
-"""If at least one row in this many is searched for, all hashes are read."""
+"""If at least one row in this many is searched for, all hashes are read, and kept in memory if the
+run has one segment.
+"""
 _DENSE = 4
 """If at least one row in this many is read, the strings of all rows are read as one column. That is
 faster, and a batch that touches so many open lives merges (`MergePolicy.dense`), so it reads all
@@ -50,8 +52,9 @@ class StoredRows:
         if not self._are_many(hashes):
             rows = self.first_at_least(hashes)
             return rows, self.have(rows, hashes)
-        rows = np.searchsorted(self._every_hash, hashes)
-        return rows, self._every_hash[np.minimum(rows, len(self) - 1)] == hashes
+        every = self._every_hash
+        rows = np.searchsorted(every, hashes)
+        return rows, every[np.minimum(rows, len(self) - 1)] == hashes
 
     def have(self, rows: Ints, hashes: Ints) -> Flags:
         """Whether each of these ascending rows has its hash; `len` has none."""
@@ -96,9 +99,19 @@ class StoredRows:
         parts = [records["hash"] for records, _ in self.portions(begin, stop)]
         return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
-    @cached_property
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes of hashes `_kept_hashes` keeps in memory, at most."""
+        return HASH_BYTES * len(self) if len(self.segments) == 1 else 0
+
+    @property
     def _every_hash(self) -> Ints:
-        """The hashes of all rows, kept in memory for the next search for many of them."""
+        """The hashes of all rows."""
+        return self._kept_hashes if self.kept_bytes else self.hashes(0, len(self))
+
+    @cached_property
+    def _kept_hashes(self) -> Ints:
+        """The hashes of all rows of a small run, for the next search for many of them."""
         return self.hashes(0, len(self))
 
     def hashes_at(self, rows: Ints) -> Ints:
@@ -130,14 +143,15 @@ class StoredRows:
             firsts = np.array([segment.texts[place] for segment in self.segments])
             first = self._of_segments(firsts, rows)
             begins, stops = records[name], self._records[name][at + 1]
-            self.source.need(begins + first, stops + first)
+            places = begins + first, stops + first
+            self.source.need(*places)
             data, as_read = self.source.data, kind
             if len(firsts) == 1:
                 data = data.slice(int(first[0]))
             else:
                 is_string = pa.types.is_string(kind) or pa.types.is_large_string(kind)
                 as_read = pa.large_string() if is_string else pa.large_binary()
-                begins, stops = begins + first, stops + first
+                begins, stops = places
             # The last offset is the highest, since rows of one hash may come in any order.
             spans = np.full(2 * len(rows) + 1, stops.max(), dtype=begins.dtype)
             spans[:-1:2], spans[1::2] = begins, stops

@@ -141,7 +141,7 @@ class ShardTables:
         return run
 
     def _keep(self, name: str, run: Run, size: int) -> None:
-        size += 8 * len(run)  # a search for many keys keeps the hashes of all rows
+        size += run.stored.kept_bytes
         with self._lock:
             _, before = self._runs.pop(name, (None, 0))  # two threads may have read it
             self._runs[name] = (run, size)

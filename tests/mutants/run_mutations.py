@@ -143,7 +143,7 @@ RUN_MUTATIONS = [
     Mutation(
         "texts are read that were not asked for",
         BACKENDS,
-        "            self.source.need(begins + first, stops + first)\n",
+        "            self.source.need(*places)\n",
         "            pass\n",
     ),
     Mutation(
@@ -155,21 +155,33 @@ RUN_MUTATIONS = [
     Mutation(
         "a merge copies rows whose types have changed",
         BACKENDS,
-        "if self.revision is not None or self.stored.layout != layout:",
-        "if self.revision is not None or self.stored.layout.dtype != layout.dtype:",
+        "is_same = self.stored.layout == layout and",
+        "is_same = self.stored.layout.dtype == layout.dtype and",
     ),
     Mutation(
         "a merge copies rows that a revision changes",
         BACKENDS,
-        "if self.revision is not None or self.stored.layout != layout:",
-        "if self.stored.layout != layout:",
+        "if self.revision is not None or not is_same:",
+        "if not is_same:",
         ("tests/functions/test_changed_ttls.py",),
+    ),
+    Mutation(
+        "a merge copies a column that was dropped in between",
+        BACKENDS,
+        " and None not in self.reader.sources\n",
+        "\n",
+    ),
+    Mutation(
+        "rows that never end are in the due index",
+        BACKENDS,
+        "ends = ~gone & (due_ms != FOREVER_MS)",
+        "ends = ~gone",
     ),
     Mutation(
         "strings of a later segment are read from the first one",
         BACKENDS,
-        "begins, stops = begins + first, stops + first",
-        "begins, stops = begins + first[0], stops + first[0]",
+        "places = begins + first, stops + first",
+        "places = begins + first[0], stops + first[0]",
     ),
     # ---- definitions that change
     Mutation(
