@@ -2,19 +2,19 @@
 
 import os
 
-from tests.service.command_line import CommandLine, event
+from tests.service.command_line import FIRST_MODIFIED_S, CommandLine, event
 
 
 def test_a_running_query_sees_an_added_file_only_with_its_own_time(tmp_path, monkeypatch):
     """Spark takes files a week older than the newest it has seen for too old."""
     line = CommandLine(tmp_path)
-    dated = os.utime
+    set_time = os.utime
 
-    def before_it_is_dated(*given: object) -> None:
+    def while_unseen(*given: object) -> None:
         assert not list(line.events.iterdir())
-        dated(*given)  # type: ignore[arg-type]
+        set_time(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(os, "utime", before_it_is_dated)
+    monkeypatch.setattr(os, "utime", while_unseen)
     path = line.add("0.json", [event("2025-03-03T10:00:00Z", "ann")])
-    assert path.stat().st_mtime < 1_700_000_000
+    assert path.stat().st_mtime == FIRST_MODIFIED_S + 1
     assert [*line.events.iterdir()] == [path]
