@@ -20,6 +20,8 @@ CORRUPT = "_corrupt_record"
 """The column with the text of a row that Spark could not parse."""
 
 _GLOBS = "*?[]{}"
+_ANY_AGE = f"{2**63 - 1}ms"
+"""By default, Spark silently skips a file a week older than the newest one it has seen."""
 _FORMATS = {
     ".parquet": "parquet",
     ".json": "json",
@@ -73,7 +75,8 @@ def read_events(spark: SparkSession, source: SourceSection, event_time: str | No
     options = _options(source)
     try:
         schema = _schema(spark, source, options)
-        reader = spark.readStream.format(source.format).options(**options).schema(schema)
+        reader = spark.readStream.format(source.format).options(**options, maxFileAge=_ANY_AGE)
+        reader = reader.schema(schema)
         if source.files_per_batch is not None:
             reader = reader.option("maxFilesPerTrigger", source.files_per_batch)
         events = reader.load(_as_stream_path(spark, source.path))

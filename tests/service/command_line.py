@@ -79,16 +79,16 @@ class CommandLine:
         usual = yaml.safe_load(self.config.read_text())["pipelines"]["clicks"]["source"]
         return {name: value for name, value in {**usual, **changed}.items() if value is not None}
 
-    def add(self, name: str, lines: Sequence[str]) -> Path:
-        """One more input file; Spark takes files in the order in which they were added."""
+    def add(self, name: str, lines: Sequence[str], modified_s: int | None = None) -> Path:
+        """One more input file; without a time, Spark takes files in the order of being added."""
         path = self.events / name
         content = "".join(f"{line}\n" for line in lines).encode()
         number = len({*self.events.iterdir(), path})
-        # A running query sees the file with its own time or not at all. Once it has seen a file
-        # of today, it takes those after it for too old.
+        at_s = FIRST_MODIFIED_S + number if modified_s is None else modified_s
+        # A running query sees the file with its own time or not at all.
         unseen = self.folder / f"{path.name}.unseen"
         unseen.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
-        os.utime(unseen, (FIRST_MODIFIED_S + number, FIRST_MODIFIED_S + number))
+        os.utime(unseen, (at_s, at_s))
         unseen.rename(path)
         return path
 

@@ -6,7 +6,7 @@ from tests.service.command_line import FIRST_MODIFIED_S, CommandLine, event
 
 
 def test_a_running_query_sees_an_added_file_only_with_its_own_time(tmp_path, monkeypatch):
-    """Spark takes files a week older than the newest it has seen for too old."""
+    """Spark orders files by the times that it sees first."""
     line = CommandLine(tmp_path)
     set_time = os.utime
 
