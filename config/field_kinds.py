@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from idlestate.config.problems import nearest
+from idlestate.config.nearest_name import nearest
 from idlestate.retention.policy import TimeDomain, UpdateType
 from idlestate.retention.shown_values import show
 

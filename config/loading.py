@@ -14,6 +14,7 @@ from pathlib import Path
 
 from idlestate.config.draft import Draft
 from idlestate.config.join_policies import check_join_policy
+from idlestate.config.nearest_name import nearest
 from idlestate.config.pipeline_settings import Pipeline, Selector
 from idlestate.config.policy_rules import Merged
 from idlestate.config.policy_selectors import AGGREGATES, Choice, choose
@@ -24,7 +25,6 @@ from idlestate.config.problems import (
     Problem,
     listed,
     locate,
-    nearest,
 )
 from idlestate.config.query_sources import origin_of
 from idlestate.config.sidecar_rules import clear_text_warnings

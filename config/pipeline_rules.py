@@ -7,8 +7,9 @@ missing or of another type (the models report those). So one wrong field hides n
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from idlestate.config.nearest_name import nearest
 from idlestate.config.path_conflicts import Place, check_places
-from idlestate.config.problems import FieldPath, Finding, listed, nearest
+from idlestate.config.problems import FieldPath, Finding, listed
 from idlestate.config.sql.aggregate_text import problem_with
 from idlestate.retention.added_columns import ADDED_COLUMNS
 from idlestate.retention.durations import DurationError, duration_ms

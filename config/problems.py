@@ -1,6 +1,5 @@
 """Problems of a file: where, what is wrong, and how to fix it."""
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,18 +84,7 @@ def render_path(path: FieldPath) -> str:
     return text
 
 
-def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
-    """The known word that was probably meant; None if none is at least this similar (0 to 1)."""
-    by_folded = {_fold(each): each for each in known}
-    found = difflib.get_close_matches(_fold(word), by_folded, n=1, cutoff=likeness)
-    return by_folded[found[0]] if found else None
-
-
 def listed(names: Iterable[str]) -> str:
     """Names, separated by commas; at most the first dozen."""
     first = list(names)
     return ", ".join(first[:12]) + (", ..." if first[12:] else "")
-
-
-def _fold(word: str) -> str:
-    return word[:SHOWN].casefold().replace("-", "_")

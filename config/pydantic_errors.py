@@ -9,7 +9,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from idlestate.config.field_kinds import REFUSAL
-from idlestate.config.problems import FieldPath, Finding, nearest
+from idlestate.config.nearest_name import nearest
+from idlestate.config.problems import FieldPath, Finding
 from idlestate.config.yaml_loader import REFUSED
 from idlestate.retention.shown_values import show
 

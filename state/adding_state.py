@@ -7,11 +7,11 @@ from typing import Any
 from idlestate.state.accumulator_copies import Copier
 from idlestate.state.batch_values import Cells, Stored, as_column
 from idlestate.state.errors import NullValueError
+from idlestate.state.input_conversion import listed
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.state import Many, State, check_pairs, to_list
 from idlestate.state.table import SingleTable
 from idlestate.state.ttl_layer import Ttl
-from idlestate.state.type_conversion import listed
 
 
 class AddingState(State[SingleTable], ABC):

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.byte_arrays import Flags, Positions, spread
 from idlestate.state.codec import Codec
-from idlestate.state.type_conversion import are_normal, array_or_list, in_type, objects_of
+from idlestate.state.input_conversion import are_normal, array_or_list, in_type, objects_of
 
 Column = npt.NDArray[Any]
 

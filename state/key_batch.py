@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from idlestate.backends.runs.byte_arrays import Flags, Positions, fixed_width
 from idlestate.state.codec import Codec
 from idlestate.state.errors import NullValueError
-from idlestate.state.type_conversion import array_or_list, in_type, objects_of
+from idlestate.state.input_conversion import array_or_list, in_type, objects_of
 
 
 class KeyBatch:

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from idlestate.state.batch_values import Stored, as_column
 from idlestate.state.errors import NullValueError
+from idlestate.state.input_conversion import listed
 from idlestate.state.state import Many, State, check_pairs
 from idlestate.state.table import ListTable
 from idlestate.state.ttl_layer import Ttl
-from idlestate.state.type_conversion import listed
 
 
 class ListState(State[ListTable]):

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from idlestate.state.descriptors import StateDescriptor
 from idlestate.state.errors import StateArgumentError
+from idlestate.state.input_conversion import listed
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_context import KeyContext
 from idlestate.state.table import Table
 from idlestate.state.ttl_layer import Ttl
-from idlestate.state.type_conversion import listed
 
 T = TypeVar("T", bound=Table)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.table_schema import Column
-from idlestate.backends.shards.accumulators import (
+from idlestate.backends.shards.aggregate_functions import (
     AggregateRequest,
     AnyAccumulator,
     accumulator_of,
