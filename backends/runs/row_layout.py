@@ -1,14 +1,14 @@
 """The layout of a row in a file: all of its columns are adjacent.
 
 A look-up of a key reads one block of the file, a page and a few cache lines, regardless of the
-number of columns. A row is a numpy structure whose size is a multiple of 8 bytes: `hash` int64;
-`created`, `written`, `read`, `armed`, `wakes` int64 milliseconds; the key columns `k0` ...; the
-payload columns under their ids (`idlestate.backends.runs.table_schema`). Booleans take a byte. For
-a string or binary, the row contains its offset among those of its segment, in 4 bytes (8 for large
-types); the value ends at the next row's offset, so there is an additional row at the end. A
-nullable column has an additional byte, `<name>?`, which is 1 where there is a value. Columns
-without information are omitted from a run: `created` if equal to `written`, `read` and `armed` if
-never set, `wakes` if it never occurs.
+number of columns. A row is a numpy structure without padding, because merges and stores copy whole
+rows: `hash` int64; `created`, `written`, `read`, `armed`, `wakes` int64 milliseconds; the key
+columns `k0` ...; the payload columns under their ids (`idlestate.backends.runs.table_schema`).
+Booleans take a byte. For a string or binary, the row contains its offset among those of its
+segment, in 4 bytes (8 for large types); the value ends at the next row's offset, so there is an
+additional row at the end. A nullable column has an additional byte, `<name>?`, which is 1 where
+there is a value. Columns without information are omitted from a run: `created` if equal to
+`written`, `read` and `armed` if never set, `wakes` if it never occurs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -88,22 +88,14 @@ class RowLayout:
         """The numpy type of a row."""
         fields = [(field.name, _stored(field.type)) for field in self.schema]
         fields += [(f"{field.name}?", np.dtype("u1")) for field in self.schema if field.nullable]
-        # The hash comes first, because searches read only it; the others are ordered for alignment.
+        # The hash comes first, because searches read only it. Wide columns are next: they are
+        # aligned if the size of a row allows it.
         fields.sort(key=lambda field: (field[0] != "hash", -field[1].itemsize))
-        stops = np.cumsum([kind.itemsize for _, kind in fields])
-        return np.dtype(
-            {
-                "names": [name for name, _ in fields],
-                "formats": [kind for _, kind in fields],
-                "offsets": [0, *stops[:-1].tolist()],
-                "itemsize": int(-(-stops[-1] // 8) * 8),
-            }
-        )
+        return np.dtype(fields)
 
     def pack(self, rows: Rows, schema: TableSchema) -> tuple[Records, list[pa.Array]]:
         """Rows as records, and the columns that `texts` names."""
         records = np.empty(len(rows), dtype=self.dtype)
-        last_words = records.view(np.int64).reshape(len(records), -1)[:, -1]
         lives, texts = rows.lives, []
         columns: dict[str, Field] = {
             "hash": rows.hashes,
@@ -134,8 +126,6 @@ class RowLayout:
                 sources.append((records[f"{field.name}?"], is_valid(column)))
         for begin in range(0, len(records), _ROWS_AT_ONCE):
             stop = begin + _ROWS_AT_ONCE
-            # The padding at the end, less than a word, is zero.
-            last_words[begin:stop] = 0
             for place, values in sources:
                 place[begin:stop] = values[begin:stop]
         return records, texts

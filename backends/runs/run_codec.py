@@ -1,4 +1,4 @@
-"""The file of a run, format version 5: its segments, then the run's index.
+"""The file of a run, format version 6: its segments, then the run's index.
 
 Segments: `idlestate.backends.runs.segment`. Index: an Arrow IPC stream of one row per segment, its
 `SegmentIndex`, then its length in bytes as a little-endian int64. Its schema metadata:
@@ -27,7 +27,7 @@ from idlestate.backends.runs.table_schema import TableSchema, widens
 from idlestate.errors import DamagedStateError
 from idlestate.retention.policy import Policy
 
-_VERSION = b"5"
+_VERSION = b"6"
 _VERSION_KEY, _KEYS_KEY, _POLICY_KEY = b"idlestate.run", b"idlestate.keys", b"idlestate.policy"
 _COLUMNS_KEY = b"idlestate.columns"
 _LENGTH = Struct("<q")

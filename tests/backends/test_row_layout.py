@@ -54,3 +54,10 @@ def test_rows_that_fill_several_portions_are_read_back_as_given(
         each.tolist() for each in lives.columns[:4]
     ]
     assert [list(each) for each in found.payload] == [list(each) for each in payload]
+
+
+def test_a_row_is_as_wide_as_its_columns() -> None:
+    """Padding would be copied by every write and merge."""
+    layout = RowLayout.of(SPEC.schema, frozenset({"created", "a1_0?"}))
+    longs, decimals, ints, flags = 8, 1, 3, 2
+    assert layout.dtype.itemsize == longs * 8 + decimals * 16 + ints * 4 + flags
