@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 
 from idlestate.backends.checkpoint.operator_layout import layout_path
 from idlestate.backends.files.folder import Folder
+from idlestate.config.file_watch import FileWatch
 from idlestate.config.loading import Config, load_config
 from idlestate.config.pipeline_settings import Pipeline, Right
 from idlestate.config.problems import render_path
 from idlestate.config.query_sources import origin_of
-from idlestate.config.saved_file import SavedFile
 from idlestate.errors import RefusedError
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
@@ -59,7 +59,7 @@ class Reloads:
         self._pipeline: Pipeline = config.pipelines[uid]
         self._policies = _policies(config, uid)
         self._file = config.file
-        self._saved = SavedFile(config.file)
+        self._watch = FileWatch(config.file)
         self._checkpoint = checkpoint
         self._counts = counts
         self._clock = clock
@@ -74,7 +74,7 @@ class Reloads:
         if not self._checkpoint.exists(layout_path(self._uid)):
             return  # the query is still starting
         asked = self._hang_ups.take()
-        if not (self._saved.was_saved() or asked):
+        if not (self._watch.was_saved() or asked):
             return
         try:
             news = self._reload()

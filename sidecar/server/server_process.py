@@ -11,9 +11,9 @@ from types import FrameType
 
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.runs.memory_allocator import keep_memory, keep_objects
+from idlestate.config.file_watch import FileWatch
 from idlestate.config.loading import Config, load_config
 from idlestate.config.problems import ConfigError
-from idlestate.config.saved_file import SavedFile
 from idlestate.config.sidecar_settings import Sidecar
 from idlestate.metrics.history import HistoryFile
 from idlestate.metrics.operator_forecasts import Outlooks
@@ -62,14 +62,14 @@ class Process:
 
     Args:
         config: the file, which has a section `sidecar`.
-        saved: detects that the file was saved, since before it was read.
+        watch: detects that the file was saved, since before it was read.
         tell: writes a line to the log.
     """
 
-    def __init__(self, config: Config, saved: SavedFile, tell: Callable[[str], None]) -> None:
+    def __init__(self, config: Config, watch: FileWatch, tell: Callable[[str], None]) -> None:
         assert config.sidecar is not None
         self._config = config
-        self._saved = saved
+        self._watch = watch
         self._settings: Sidecar = config.sidecar
         self._follower = tell
         self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -236,7 +236,7 @@ class Process:
                 # It may hang with the disk; a signal to stop must be noticed in the meantime.
                 self._look = threading.Thread(target=self._look_at, args=[self._store], daemon=True)
                 self._look.start()
-            is_asked |= number == signal.SIGHUP or self._saved.was_saved()
+            is_asked |= number == signal.SIGHUP or self._watch.was_saved()
             if is_asked and not self._reload.is_alive():
                 # It may wait for a disk or a worker, while a signal to stop must be noticed.
                 self._reload = threading.Thread(target=self._try_reload, daemon=True)

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from idlestate.config.file_watch import FileWatch
 from idlestate.config.loading import load_config
 from idlestate.config.problems import ConfigError
-from idlestate.config.saved_file import SavedFile
 from idlestate.errors import IdlestateError
 from idlestate.sidecar.core.directory_lock import DirectoryTakenError
 from idlestate.sidecar.protocol.exit_codes import FAILED, IN_USE, STOPPED
@@ -33,7 +33,7 @@ def serve(
     Returns:
         The exit code; errors were logged.
     """
-    saved = SavedFile.taken(file)
+    watch = FileWatch.taken(file)
     try:
         config = load_config(file)
     except ConfigError as error:
@@ -45,7 +45,7 @@ def serve(
         tell(f"{file} has no `sidecar:` section; add one, such as\n\nsidecar:\n  directory: state")
         return FAILED
     try:
-        process = Process(config.allowing_shrink() if allow_shrink else config, saved, tell)
+        process = Process(config.allowing_shrink() if allow_shrink else config, watch, tell)
         if while_input_is_open:
             # Without standard input, its descriptor may by now belong to another file.
             has_ended = sys.stdin is None

@@ -16,8 +16,8 @@ from idlestate.backends.shards.operator_kind import OperatorKind
 from idlestate.backends.shards.planned_removals import Horizon, PolicyPlan, Removal
 from idlestate.backends.shards.stream_join import stream_join
 from idlestate.backends.shards.table_spec import TableSpec
+from idlestate.config.file_watch import FileWatch
 from idlestate.config.loading import load_config
-from idlestate.config.saved_file import SavedFile
 from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.reload_counts import ReloadCounts
@@ -291,13 +291,13 @@ def test_a_file_that_is_gone_is_told_once(followed: Followed) -> None:
 
 def test_a_file_still_being_written_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
-    saved = SavedFile(file)
-    assert not saved.was_saved()
+    watch = FileWatch(file)
+    assert not watch.was_saved()
     for text in ("v", "ve", "ver"):
         file.write_text(text)
-        assert not saved.was_saved()
-    assert saved.was_saved()
-    assert not saved.was_saved()
+        assert not watch.was_saved()
+    assert watch.was_saved()
+    assert not watch.was_saved()
 
 
 def test_a_file_swapped_by_a_link_counts_as_saved(tmp_path: Path) -> None:
@@ -308,8 +308,8 @@ def test_a_file_swapped_by_a_link_counts_as_saved(tmp_path: Path) -> None:
         os.utime(tmp_path / name / "a.yaml", (1, 1))
     link = tmp_path / "current"
     link.symlink_to("old")
-    saved = SavedFile(link / "a.yaml")
-    assert [saved.was_saved() for _ in range(3)] == [False, True, False]
+    watch = FileWatch(link / "a.yaml")
+    assert [watch.was_saved() for _ in range(3)] == [False, True, False]
     link.unlink()
     link.symlink_to("new")
-    assert [saved.was_saved() for _ in range(3)] == [False, True, False]
+    assert [watch.was_saved() for _ in range(3)] == [False, True, False]

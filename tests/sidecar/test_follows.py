@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from idlestate.config.file_watch import FileWatch
 from idlestate.config.loading import load_config
-from idlestate.config.saved_file import SavedFile
 from idlestate.sidecar.server import serving
 from idlestate.sidecar.server.server_process import Process
 from idlestate.timers.steady_clock import MAX_STEP_MS, SteadyClock
@@ -32,7 +32,7 @@ class Scheduler:
 def process(tmp_path: Path) -> Process:
     file = tmp_path / "sidecar.json"
     file.write_text(json.dumps({"version": 1, "sidecar": {"directory": str(tmp_path / "s")}}))
-    return Process(load_config(file), SavedFile.taken(file), print)
+    return Process(load_config(file), FileWatch.taken(file), print)
 
 
 def follow(process: Any, *between: Callable[[], object]) -> Scheduler:

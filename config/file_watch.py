@@ -1,4 +1,4 @@
-"""Notices when a configuration file is saved."""
+"""Watches a configuration file: notices when it is saved."""
 
 from pathlib import Path
 from typing import Self
@@ -7,7 +7,7 @@ Mark = tuple[int, int, int] | None
 """Inode, size and time of change (ns); None if there is no file."""
 
 
-class SavedFile:
+class FileWatch:
     """Detects that a file was saved. Polling also finds changes that notifications miss: a
     replaced link to the file's folder, or a file on another machine's disk.
     """
