@@ -48,7 +48,7 @@ def elsewhere(source: SourceSection, path: str) -> SourceSection:
 
 
 def check_there(source: SourceSection) -> None:
-    """Refuse a missing local path; patterns and other file systems are left to Spark.
+    """Refuse a local path without files to read; patterns and other file systems are left to Spark.
 
     Raises:
         RefusedError: with the path.
@@ -56,10 +56,16 @@ def check_there(source: SourceSection) -> None:
     path = source.path
     if is_url(path) or any(glob in path for glob in _GLOBS):
         return
-    if not Path(path).exists():
+    place = Path(path)
+    if not place.exists():
         raise RefusedError(
             f"source {path} does not exist (relative paths start at {Path.cwd()}); set source.path "
             "in the configuration, or --source, to an existing folder, file or pattern"
+        )
+    if place.is_file() and place.name.startswith(("_", ".")):
+        raise RefusedError(
+            f"source {path} would not be read: Spark skips files whose names start with _ or .; "
+            "rename it"
         )
 
 
@@ -84,7 +90,8 @@ def read_events(spark: SparkSession, source: SourceSection, event_time: str | No
         if error.getCondition() == "UNABLE_TO_INFER_SCHEMA":
             raise RefusedError(
                 f"source {source.path} contains no {source.format} files to infer columns from; "
-                "add some, or set `schema:` in the configuration"
+                "add some, or set `schema:` in the configuration (for files in subfolders, use a "
+                "pattern such as logs/*/*)"
             ) from error
         raise RefusedError(
             f"source {source.path} cannot be read as {source.format}: {spark_says(str(error))}"
@@ -126,6 +133,8 @@ def _options(source: SourceSection) -> dict[str, str]:
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     if source.format == "csv":
         options |= {"header": str(source.header).lower(), "sep": source.delimiter}
+        # By default, Spark ignores headers, and a file with other columns is misread.
+        options["enforceSchema"] = "false"
     if source.timestamp_format is not None:
         options["timestampFormat"] = source.timestamp_format
     return options

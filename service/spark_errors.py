@@ -12,6 +12,10 @@ from idlestate.pipeline.spark.task_errors import plain_message, spark_says
 from idlestate.service.system_errors import os_problem
 
 _FILE = re.compile(r"while reading file (\S+?)\.?\s+(.*?)(?:SQLSTATE|Caused by|$)", re.DOTALL)
+_HEADER = re.compile(
+    r"^ Header(?: length)?: (.+)(?:\n |, )[Ss]chema(?: size)?: (.+)$", re.MULTILINE
+)
+"""Spark's comparison of the header of a CSV file with the columns: names, or numbers of them."""
 _CAUSE = re.compile(r"^(?:Caused by)?: ?[\w.$]+: (.+)$", re.MULTILINE)
 
 
@@ -49,7 +53,13 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
         return RefusedError(os_problem(error))
     unread = _FILE.search(text)
     if unread:
-        reason = " ".join((unread[2] or "").split()) or _innermost(text)
+        header = _HEADER.search(text)
+        reason = (
+            f"its header does not have the columns of the source (found: {header[1]}; expected: "
+            f"{header[2]})"
+            if header
+            else " ".join((unread[2] or "").split()) or _innermost(text)
+        )
         return RefusedError(
             f"{unread[1].removeprefix('file://')} cannot be read: {reason.rstrip('.')}; put a "
             "whole file of that name in its place and run the same command again, or start "

@@ -28,6 +28,19 @@ def files_read_after(checkpoint: Folder, batch_id: int) -> list[str]:
     return found
 
 
+def files_of_batch(checkpoint: Folder, batch_id: int) -> list[str]:
+    """URLs of the files that a planned batch reads, by source and path."""
+    found = []
+    before = _sources(checkpoint, batch_id - 1 if batch_id else None)
+    for source, reached in _sources(checkpoint, batch_id).items():
+        notes = _notes(checkpoint, source)
+        offsets = range(before[source] + 1, reached + 1)
+        names = [notes[offset] for offset in offsets if offset in notes]
+        entries = (each for name in names for each in _files(checkpoint, f"{source}/{name}"))
+        found += sorted({each["path"] for each in entries if each["batchId"] in offsets})
+    return found
+
+
 def files_read(checkpoint: Folder) -> list[Iterator[str]]:
     """URLs of all files in entries, by source; some occur more than once."""
 

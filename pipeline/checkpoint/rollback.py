@@ -87,8 +87,7 @@ def _refuse_gone(spark: SparkSession, files: tuple[str, ...], to: int) -> None:
     """Refuse if input files are missing: the next start would silently skip them."""
     hadoop = Hadoop(spark)
     for url in files:
-        path = hadoop.path_of_url(url)
-        if not hadoop.system(path).exists(path):
+        if not hadoop.exists(url):
             raise RefusedError(
                 f"batch {to} cannot be rolled back to: input file {url} would be read again and is "
                 "gone; restore it, or roll back to a batch after the one that read it"

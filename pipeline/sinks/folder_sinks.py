@@ -24,9 +24,11 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import StructType
 
 from idlestate.backends.checkpoint.rollback_count import rollback_count
+from idlestate.backends.checkpoint.source_log import files_of_batch
 from idlestate.backends.files.folder import Folder
 from idlestate.errors import IdlestateError, RefusedError
 from idlestate.pipeline.sinks.owned_folder import SinkFolder
+from idlestate.pipeline.spark.hadoop import Hadoop
 from idlestate.pipeline.spark.local_properties import CHECKPOINT_PROPERTY
 from idlestate.pipeline.spark.task_errors import marked
 from idlestate.retention.added_columns import CHANGE_COLUMNS, EXPIRE, REJECT, REJECTED, UPDATE
@@ -75,6 +77,7 @@ class FolderSinks:
         try:
             query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
             self.claim(spark, query_id)
+            _refuse_gone_input(spark, batch_id)
             self._write(spark, changes, batch_id)
         except IdlestateError as error:
             raise marked(error) from error
@@ -179,6 +182,20 @@ def _undo(spark: SparkSession, sink: SinkFolder, batch: str) -> None:
     files = SinkFolder(spark, f"{sink.folder}/{batch}").names()
     sink.note_undone(name for name in files if not name.startswith((".", "_")))
     sink.remove(batch)
+
+
+def _refuse_gone_input(spark: SparkSession, batch_id: int) -> None:
+    """Refuse a batch if a file that it reads is missing: Spark would silently skip the file."""
+    checkpoint = spark.sparkContext.getLocalProperty(CHECKPOINT_PROPERTY)
+    if not checkpoint:
+        return
+    hadoop = Hadoop(spark)
+    for url in files_of_batch(Folder(checkpoint), batch_id):
+        if not hadoop.exists(url):
+            raise RefusedError(
+                f"input file {url} is gone, and batch {batch_id} reads it; put it back, or a file "
+                "without rows in its place, and start again: the query continues with this batch"
+            )
 
 
 def _rollbacks(spark: SparkSession) -> str | None:

@@ -41,6 +41,11 @@ class Hadoop:
         """The file system of a path."""
         return path.getFileSystem(self._configuration)
 
+    def exists(self, url: str) -> bool:
+        """Whether a file exists, by its URL in which Spark has escaped characters."""
+        path = self.path_of_url(url)
+        return bool(self.system(path).exists(path))
+
     def read(self, path: Any) -> str:
         """The content of a file as text."""
         stream = self.system(path).open(path)

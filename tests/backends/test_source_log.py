@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from idlestate.backends.checkpoint.source_log import files_read_after, forget_unplanned
+from idlestate.backends.checkpoint.source_log import (
+    files_of_batch,
+    files_read_after,
+    forget_unplanned,
+)
 from idlestate.backends.files.folder import Folder
 
 
@@ -90,3 +94,16 @@ def test_files_after_a_batch_are_named_once_in_order(tmp_path: Path) -> None:
     note(tmp_path, 2, first=0)
     plan(tmp_path, 1, 1)
     assert files_read_after(Folder(str(tmp_path)), 1) == ["file:///in/2", "file:///in/3"]
+
+
+def test_the_files_of_a_batch_are_those_after_the_batch_before(tmp_path: Path) -> None:
+    for offset in (0, 1, 3):
+        note(tmp_path, offset)
+    note(tmp_path, 2, first=0)
+    note(tmp_path, 0, source=1)
+    plan(tmp_path, 0, 1, None)
+    plan(tmp_path, 1, 2, 0)
+    plan(tmp_path, 2, 2, 0)
+    checkpoint = Folder(str(tmp_path))
+    files = [[url.rpartition("/")[2] for url in files_of_batch(checkpoint, at)] for at in range(3)]
+    assert files == [["0", "1"], ["2", "0"], []]

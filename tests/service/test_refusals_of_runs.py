@@ -96,6 +96,46 @@ def test_a_corrupt_gzip_file(here):
     assert_refused(here.run(), "1.json.gz", "same command")
 
 
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("event_time,amount,user", "found: event_time, amount, user;"),
+        ("2025-03-03T10:00:00Z,bob,7", "found: 2025-03-03T10:00:00Z, bob, 7;"),
+        ("event_time,user,amount,page", "found: 4; expected: 3"),
+    ],
+    ids=["other order", "no header", "more columns"],
+)
+def test_a_csv_file_with_another_header_is_not_misread(here, header, found):
+    right = ["event_time,user,amount", "2025-03-03T10:00:00Z,ann,5"]
+    here.add("0.csv", right)
+    wrong = here.add("1.csv", [header, "2025-03-03T10:01:00Z,bob,7"])
+    here.write(source=here.source(format="csv"))
+    assert_refused(here.run(), "1.csv", "columns of the source", found, "same command")
+    assert last_counts(here.out / "results") == {"ann": 1}
+    wrong.unlink()
+    here.add("1.csv", [right[0], "2025-03-03T10:01:00Z,bob,7"])
+    assert_good(here.run())
+    assert last_counts(here.out / "results") == {"ann": 1, "bob": 1}
+
+
+def test_a_file_that_is_gone_when_its_batch_runs_again_is_not_skipped(here):
+    here.add("0.json", FIRST)
+    bad = here.add("1.json", ["this is not packed"]).rename(here.events / "1.json.gz")
+    here.write()
+    assert_refused(here.run(), "1.json.gz", "same command")
+    bad.unlink()
+    assert_refused(here.run(), "1.json.gz is gone", "batch 1 reads it", "put it back")
+    here.add("1.json.gz", SECOND)
+    assert_good(here.run())
+    assert last_counts(here.out / "results") == {"ann": 2, "bob": 1}
+
+
+def test_a_single_file_that_spark_does_not_read(here):
+    hidden = here.add("_0.json", FIRST)
+    here.write()
+    assert_refused(here.run("--source", str(hidden)), "_0.json would not be read", "rename it")
+
+
 def test_a_parquet_file_with_other_types_than_the_first(here):
     import pyarrow as pa
     import pyarrow.parquet as pq
