@@ -20,7 +20,7 @@ from idlestate.retention.windows import WINDOW_END, WINDOW_START
 """Returns the problem with an aggregate such as `max(event_time)`; None if it is valid."""
 
 _EVENT_TIME_ONLY = ("delay", "max_ahead", "min_event_time")
-_CSV_ONLY = ("header", "delimiter")
+_CSV_ONLY = ("header", "delimiter", "escape")
 _KINDS = ("retain", "deduplicate", "over", "process", "co_process", "join", "join_asof")
 _JOINS = ("join", "join_asof")
 _OF_TWO_INPUTS = (*_JOINS, "co_process")

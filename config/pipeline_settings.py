@@ -100,8 +100,10 @@ class SourceSection(Section):
     """At most this many new files per batch; default: all new files."""
     header: Flag = True
     """csv: whether each file starts with a line of column names."""
-    delimiter: text.Delimiter = ","
+    delimiter: text.Character = ","
     """csv: the character between values."""
+    escape: text.Character = "\\"
+    """csv: the character before a quote in a quoted value; '"' if such quotes are doubled."""
     timestamp_format: text.TimePattern | None = None
     """json, csv: Spark's pattern for timestamps; default ISO 8601."""
 

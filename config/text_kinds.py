@@ -173,15 +173,15 @@ RunsPlace = Annotated[
 """A path, or a URL of an object store or file system; without names and passwords."""
 
 
-def _read_delimiter(value: object) -> str:
+def _read_character(value: object) -> str:
     if not isinstance(value, str) or len(value) != 1:
         fix = 'use one character in quotes, such as ";" or "\\t"'
         raise refuse(f"{show(value)} is not a single character", fix)
     return value
 
 
-Delimiter = Annotated[
-    str, FieldKind(_read_delimiter, {"type": "string", "minLength": 1, "maxLength": 1})
+Character = Annotated[
+    str, FieldKind(_read_character, {"type": "string", "minLength": 1, "maxLength": 1})
 ]
 
 

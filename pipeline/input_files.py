@@ -1,10 +1,11 @@
 """Sources of `idlestate run`: folders, files and patterns of parquet, JSON lines or CSV."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.types import StringType, StructField, StructType
@@ -67,6 +68,20 @@ def check_there(source: SourceSection) -> None:
             f"source {path} would not be read: Spark skips files whose names start with _ or .; "
             "rename it"
         )
+    if place.is_dir() and (beside := _file_beside_partitions(place)):
+        raise RefusedError(
+            f"source {path} has partition folders (name=value), and Spark would not read the file "
+            f"{beside} beside them; move it into one of them"
+        )
+
+
+def _file_beside_partitions(folder: Path) -> str | None:
+    """The name of a file that Spark would note as read, but not read."""
+    with os.scandir(folder) as entries:
+        shown = [each for each in entries if not each.name.startswith(("_", "."))]
+    if not any("=" in each.name and each.is_dir() for each in shown):
+        return None
+    return min((each.name for each in shown if each.is_file()), default=None)
 
 
 def read_events(spark: SparkSession, source: SourceSection, event_time: str | None) -> Events:
@@ -76,8 +91,11 @@ def read_events(spark: SparkSession, source: SourceSection, event_time: str | No
     form is parsed; a row with an invalid time is malformed.
 
     Raises:
-        RefusedError: the path is missing, or the files have another format.
+        RefusedError: the path is missing, the files have another format, or `timestamp_format` is
+            not a pattern.
     """
+    if source.timestamp_format is not None:
+        _check_pattern(spark, source.timestamp_format)
     options = _options(source)
     try:
         schema = _schema(spark, source, options)
@@ -100,6 +118,18 @@ def read_events(spark: SparkSession, source: SourceSection, event_time: str | No
     if event_time in texts:
         events = _parsed(events, event_time, source.timestamp_format)
     return Events(events, CORRUPT if CORRUPT in events.columns else None)
+
+
+def _check_pattern(spark: SparkSession, pattern: str) -> None:
+    """Refuse an invalid pattern: otherwise Spark fails in a batch, or finds all rows malformed."""
+    parsed = F.try_to_timestamp(F.lit(""), F.lit(pattern))
+    try:
+        spark.range(1).select(parsed).collect()
+    except PySparkException as error:
+        raise RefusedError(
+            f"timestamp_format: {pattern} is not a pattern of Spark; use lower-case yyyy for years "
+            "and put letters in quotes, such as yyyy-MM-dd'T'HH:mm:ss"
+        ) from error
 
 
 def _parsed(events: DataFrame, event_time: str, pattern: str | None) -> DataFrame:
@@ -133,6 +163,7 @@ def _options(source: SourceSection) -> dict[str, str]:
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     if source.format == "csv":
         options |= {"header": str(source.header).lower(), "sep": source.delimiter}
+        options["escape"] = source.escape
         # By default, Spark ignores headers, and a file with other columns is misread.
         options["enforceSchema"] = "false"
     if source.timestamp_format is not None:

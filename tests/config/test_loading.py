@@ -26,6 +26,7 @@ pipelines:
       files_per_batch: 3
       header: false
       delimiter: "\\t"
+      escape: '"'
       timestamp_format: yyyy/MM/dd HH:mm
     event_time: event_time
     delay: 1h30m
@@ -61,7 +62,8 @@ def test_every_field_of_a_pipeline() -> None:
     assert source.path == "s3a://bucket/in/*.csv.gz"
     assert source.ddl == "`event_time` timestamp, `odd ``name``` decimal(10, 2)"
     assert (source.format, source.files_per_batch, source.header) == ("csv", 3, False)
-    assert (source.delimiter, source.timestamp_format) == ("\t", "yyyy/MM/dd HH:mm")
+    assert (source.delimiter, source.escape) == ("\t", '"')
+    assert source.timestamp_format == "yyyy/MM/dd HH:mm"
     assert (full.event_time, full.delay_ms, full.max_ahead_ms) == (
         "event_time",
         5_400_000,

@@ -77,6 +77,17 @@ def test_csv_packed_with_gzip(here):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("escape", "quoted"), [('"', '""'), (None, '\\"')])
+def test_quotes_in_csv(here, escape, quoted):
+    """As pandas and spreadsheets write them, and as Spark does."""
+    value = f"the {quoted}new{quoted}, ann"
+    here.add("0.csv", ["event_time,user,amount", f'2025-03-03T10:00:00Z,"{value}",5'])
+    here.write(source=here.source(format="csv", escape=escape))
+    assert_good(here.run())
+    assert last_counts(here.out / "results") == {'the "new", ann': 1}
+
+
+@pytest.mark.long
 def test_parquet(here):
     schema = pa.schema(
         [("event_time", pa.timestamp("us", "UTC")), ("user", pa.string()), ("amount", pa.int64())]

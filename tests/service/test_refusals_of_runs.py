@@ -76,6 +76,14 @@ def test_a_folder_of_empty_files(here):
     assert said.summary()["rows"] == "0"
 
 
+@pytest.mark.parametrize("pattern", ["YYYY-MM-dd", "yyyy-MM-ddTHH:mm:ss"])
+def test_a_time_pattern_that_spark_does_not_know(here, pattern):
+    here.add("0.json", FIRST)
+    here.write(source=here.source(timestamp_format=pattern))
+    assert_refused(here.run(), f"timestamp_format: {pattern} is not a pattern", "yyyy", "quotes")
+    assert not (here.checkpoint / "offsets").exists()
+
+
 def test_a_corrupt_parquet_file_that_columns_are_taken_from(here):
     here.add("0.parquet", ["this is no parquet"])
     here.write(source=here.source(format="parquet", schema=None))
@@ -134,6 +142,18 @@ def test_a_single_file_that_spark_does_not_read(here):
     hidden = here.add("_0.json", FIRST)
     here.write()
     assert_refused(here.run("--source", str(hidden)), "_0.json would not be read", "rename it")
+
+
+def test_a_file_beside_partition_folders(here):
+    here.add("0.json", FIRST)
+    partition = here.events / "day=1"
+    partition.mkdir()
+    here.add("1.json", SECOND).rename(partition / "1.json")
+    here.write()
+    assert_refused(here.run(), "file 0.json beside them", "move it into one")
+    (here.events / "0.json").rename(partition / "0.json")
+    assert_good(here.run())
+    assert last_counts(here.out / "results") == {"ann": 2, "bob": 1}
 
 
 def test_a_parquet_file_with_other_types_than_the_first(here):
