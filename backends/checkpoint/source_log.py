@@ -8,6 +8,7 @@ files is planned. Other sources store other data there, or none.
 
 import json
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 from idlestate.backends.files.folder import Folder
@@ -36,8 +37,9 @@ def files_of_batch(checkpoint: Folder, batch_id: int) -> list[str]:
         notes = _notes(checkpoint, source)
         offsets = range(before[source] + 1, reached + 1)
         names = [notes[offset] for offset in offsets if offset in notes]
-        entries = (each for name in names for each in _files(checkpoint, f"{source}/{name}"))
-        found += sorted({each["path"] for each in entries if each["batchId"] in offsets})
+        found += sorted(
+            {path for name in names for path in _last(checkpoint, source, name, offsets)}
+        )
     return found
 
 
@@ -88,6 +90,24 @@ def _notes(checkpoint: Folder, source: str) -> dict[int, str]:
 
 def _files(checkpoint: Folder, note: str) -> list[dict[str, Any]]:
     """The files in an entry; none if it does not belong to a file source."""
-    _, *lines = checkpoint.read(note).decode().splitlines()
-    entries = [json.loads(line) if line.startswith("{") else {} for line in lines]
-    return [entry for entry in entries if entry.keys() >= {"path", "batchId"}]
+    return list(filter(None, map(_file, _lines(checkpoint, note))))
+
+
+def _last(checkpoint: Folder, source: str, name: str, offsets: range) -> Iterator[str]:
+    """URLs of the files of these offsets at the end of an entry: a compact one lists all files ever
+    read, the newest last.
+    """
+    newest_first = map(_file, reversed(_lines(checkpoint, f"{source}/{name}")))
+    for file in takewhile(lambda file: file.get("batchId") in offsets, newest_first):
+        yield file["path"]
+
+
+def _lines(checkpoint: Folder, note: str) -> list[str]:
+    """The lines of an entry after its version."""
+    return checkpoint.read(note).decode().splitlines()[1:]
+
+
+def _file(line: str) -> dict[str, Any]:
+    """The file in a line; empty if it does not belong to a file source."""
+    entry: dict[str, Any] = json.loads(line) if line.startswith("{") else {}
+    return entry if entry.keys() >= {"path", "batchId"} else {}
