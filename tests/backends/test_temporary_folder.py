@@ -14,6 +14,7 @@ from idlestate.backends.files import temporary_folder as own_folder
 from idlestate.backends.files.temporary_folder import PREFIX, OwnFolder
 from idlestate.sidecar.client.private_sidecar import FOLDER
 from tests.sidecar.sidecar_process import wait_for
+from tests.stopped_process import stop
 
 OWNER = """
 import sys, time
@@ -143,7 +144,7 @@ def test_sockets_stay_until_the_sidecar_of_a_killed_driver_has_ended(
     checkpoint.mkdir()
     process, path = start(DRIVER, checkpoint)
     sidecar = int((checkpoint / FOLDER / "state" / "lock").read_text())
-    os.kill(sidecar, signal.SIGSTOP)
+    stop(sidecar)
     try:
         kill(process)
         made.append(OwnFolder())

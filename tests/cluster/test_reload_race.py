@@ -14,6 +14,7 @@ from tests.crash.checkpoint_view import CheckpointView
 from tests.crash.processes import Run, wait_until
 from tests.service.command_line import CommandLine, event
 from tests.service.rows import rows
+from tests.stopped_process import stop
 
 pytestmark = [
     pytest.mark.long,
@@ -64,7 +65,7 @@ def test_a_task_that_is_retried_after_a_reload_decides_as_its_batch_was_planned(
     until("rest", lambda: not view.in_flight)
     still = running.workers()
     for worker in still:
-        os.kill(worker.pid, signal.SIGSTOP)
+        stop(worker.pid)
     line.add("1.json", [event("2025-03-03T10:20:00Z", "bob")])
     until("the batch", lambda: files_taken() == 1)
     batch_id, planned = view.planned, view.plans()[view.planned]

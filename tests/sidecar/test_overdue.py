@@ -21,6 +21,7 @@ from tests.sidecar.sidecar_process import OPERATOR, UID, wait_for
 from tests.sidecar.sidecar_world import KEYS, RULE, World, batch
 from tests.sidecar.test_law import Sidecar
 from tests.sidecar.test_workers import metric, rows_of
+from tests.stopped_process import stop
 
 
 @pytest.fixture(params=SHORT_AND_LONG_KINDS)
@@ -143,7 +144,7 @@ def test_it_is_scraped_between_sweeps_and_while_a_worker_hangs(made: Any, worker
     first = wait_for(lambda: metric(sidecar, "idlestate_expiry_lag_seconds"))
     hanging = sidecar.workers()
     for pid in hanging:
-        os.kill(pid, signal.SIGSTOP)
+        stop(pid)
     try:
         wait_for(lambda: metric(sidecar, "idlestate_expiry_lag_seconds") > first)
     finally:

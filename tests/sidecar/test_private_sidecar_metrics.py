@@ -30,6 +30,7 @@ from tests.metrics.some_operators import OF_BUDGETS, OF_TWO_INPUTS
 from tests.patience import PATIENCE_S
 from tests.reference import Rule
 from tests.sidecar.sidecar_world import SPEC, policy_processing
+from tests.stopped_process import stop
 
 LONG = Rule(ttl_ms=3_600_000)
 
@@ -114,7 +115,7 @@ def test_one_that_hangs_does_not_hold_up_a_scrape(folder: Path) -> None:
     PrivateSidecarMetrics(exporter, SystemClock())
     DriverMetrics(exporter).show(OperatorStatistics(operator="counts", live_keys=1))
     pid = int((folder / FOLDER / "state" / "lock").read_text())
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     try:
         assert exporter.samples()[families.LIVE_KEYS] == {("counts",): 1}
     finally:

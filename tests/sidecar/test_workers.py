@@ -19,6 +19,7 @@ from idlestate.sidecar.protocol.errors import AwayError
 from idlestate.sidecar.protocol.rows_by_range import split_rows
 from tests.patience import PATIENCE_S
 from tests.sidecar.sidecar_process import OPERATOR, UID, Sidecar, wait_for
+from tests.stopped_process import stop
 
 LARGE = 20_000
 """Rows of a write that clients take to the workers themselves."""
@@ -88,7 +89,7 @@ def test_a_worker_that_dies_is_started_again_while_the_other_goes_on(made: Any) 
     with sidecar.client("w") as client, sidecar.client("v") as other:
         client.add_many({"user": [first, second], "amount": [1, 1]})
         dead, alive = sidecar.workers()[1], sidecar.workers()[0]
-        os.kill(dead, signal.SIGSTOP)  # its socket is there, and nobody answers
+        stop(dead)  # its socket is there, and nobody answers
         os.kill(dead, signal.SIGKILL)
         for _ in range(3):
             client.add_many({"user": [first], "amount": [1]})
@@ -259,7 +260,7 @@ def test_what_hangs_is_cut_off_when_a_sidecar_stops(made: Any) -> None:
     )
     assert sidecar.next_line().startswith("data at ")
     workers = sidecar.workers()
-    os.kill(workers[0], signal.SIGSTOP)
+    stop(workers[0])
 
     def ask() -> None:
         with suppress(AwayError):
