@@ -53,15 +53,9 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
         return RefusedError(os_problem(error))
     unread = _FILE.search(text)
     if unread:
-        header = _HEADER.search(text)
-        reason = (
-            f"its header does not have the columns of the source (found: {header[1]}; expected: "
-            f"{header[2]})"
-            if header
-            else " ".join((unread[2] or "").split()) or _innermost(text)
-        )
+        reason = _reason(text, unread[2] or "").rstrip(".")
         return RefusedError(
-            f"{unread[1].removeprefix('file://')} cannot be read: {reason.rstrip('.')}; put a "
+            f"{unread[1].removeprefix('file://')} cannot be read: {reason}; put a "
             "whole file of that name in its place and run the same command again, or start "
             "from scratch without it: --afresh"
         )
@@ -73,6 +67,17 @@ def note(log: Path, text: str) -> None:
     """Append to the log if possible; the message is shown in any case."""
     with contextlib.suppress(OSError), log.open("a") as file:
         file.write(f"{text}\n")
+
+
+def _reason(text: str, said: str) -> str:
+    """Why a file cannot be read, by the whole text and by what it says after the file's name."""
+    if header := _HEADER.search(text):
+        found, expected = header.groups()
+        return (
+            "its header does not have the columns of the source "
+            f"(found: {found}; expected: {expected})"
+        )
+    return " ".join(said.split()) or _innermost(text)
 
 
 def _innermost(text: str) -> str:

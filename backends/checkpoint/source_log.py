@@ -38,7 +38,7 @@ def files_of_batch(checkpoint: Folder, batch_id: int) -> list[str]:
         offsets = range(before[source] + 1, reached + 1)
         names = [notes[offset] for offset in offsets if offset in notes]
         found += sorted(
-            {path for name in names for path in _last(checkpoint, source, name, offsets)}
+            {path for name in names for path in _newest_files(checkpoint, source, name, offsets)}
         )
     return found
 
@@ -93,7 +93,7 @@ def _files(checkpoint: Folder, note: str) -> list[dict[str, Any]]:
     return list(filter(None, map(_file, _lines(checkpoint, note))))
 
 
-def _last(checkpoint: Folder, source: str, name: str, offsets: range) -> Iterator[str]:
+def _newest_files(checkpoint: Folder, source: str, name: str, offsets: range) -> Iterator[str]:
     """URLs of the files of these offsets at the end of an entry: a compact one lists all files ever
     read, the newest last.
     """

@@ -76,8 +76,9 @@ def test_csv_packed_with_gzip(here):
     assert rejected(here, "malformed")[0]["_corrupt_record"] == bad[0]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("escape", "quoted"), [('"', '""'), (None, '\\"')])
+@pytest.mark.parametrize(
+    ("escape", "quoted"), [('"', '""'), pytest.param(None, '\\"', marks=pytest.mark.long)]
+)
 def test_quotes_in_csv(here, escape, quoted):
     """As pandas and spreadsheets write them, and as Spark does."""
     value = f"the {quoted}new{quoted}, ann"

@@ -89,7 +89,7 @@ def test_a_worker_that_dies_is_started_again_while_the_other_goes_on(made: Any) 
     with sidecar.client("w") as client, sidecar.client("v") as other:
         client.add_many({"user": [first, second], "amount": [1, 1]})
         dead, alive = sidecar.workers()[1], sidecar.workers()[0]
-        stop(dead)  # its socket is there, and nobody answers
+        stop(dead)  # its socket stays, but it no longer answers
         os.kill(dead, signal.SIGKILL)
         for _ in range(3):
             client.add_many({"user": [first], "amount": [1]})
