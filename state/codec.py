@@ -25,6 +25,7 @@ CODEC_VERSION = 1
 
 _WIDTHS = {pa.int8(): ">b", pa.int16(): ">h", pa.int32(): ">i", pa.int64(): ">q"}
 _FLOATS = {pa.float32(): ">f", pa.float64(): ">d"}
+_ONE_BYTE = [bytes((number,)) for number in range(128)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Codec:
 def varint(number: int) -> bytes:
     """A number of 0 or more as a varint."""
     if number < 128:
-        return bytes((number,))
+        return _ONE_BYTE[number]
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)

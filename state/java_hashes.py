@@ -1,7 +1,7 @@
 """Hash codes of keys as their Java classes compute them, from which key groups follow."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -47,11 +47,14 @@ def _of_float(value: float) -> int:
 @lru_cache(maxsize=1 << 16)
 def _of_string(value: str) -> int:
     code = 0
-    # UTF-16 units, as in Java's strings: two for a character beyond the first plane.
-    raw = value.encode("utf-16-le", "surrogatepass")
-    for unit in memoryview(raw).cast("H"):
-        code = (code * 31 + unit) & 0xFFFFFFFF
+    for unit in value.encode() if value.isascii() else _utf_16_units(value):
+        code = code * 31 + unit & 0xFFFFFFFF
     return _wrap(code)
+
+
+def _utf_16_units(value: str) -> Iterable[int]:
+    """The characters of Java's string: two for a character beyond the first plane."""
+    return memoryview(value.encode("utf-16-le", "surrogatepass")).cast("H")
 
 
 def _of_bytes(value: bytes) -> int:
