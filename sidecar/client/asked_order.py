@@ -22,15 +22,21 @@ def as_asked(uid: str, asked: pa.Table, key_names: Sequence[str], found: pa.Tabl
     if not asked.num_columns:
         return found
     kinds = {name: found.schema.field(name).type for name in key_names}
-    keys = fit_rows(uid, asked, kinds)
-    both = pa.concat_tables([found.select(list(kinds)), keys])
-    columns = [both.column(name).combine_chunks() for name in kinds]
+    keys, rows = fit_rows(uid, asked, kinds), found
+    if not found.select(list(kinds)).equals(keys):  # equal is, as a rule, a look-up of one key
+        rows = found.take(_places(found.select(list(kinds)), keys))
+    for name in kinds:
+        rows = rows.set_column(rows.column_names.index(name), name, keys.column(name))
+    return rows
+
+
+def _places(found: pa.Table, asked: pa.Table) -> pa.Array:
+    """The row of `found` of each requested key; null if the key was not found."""
+    both = pa.concat_tables([found, asked])
+    columns = [column.combine_chunks() for column in both.columns]
     key = find_distinct(hash_keys(columns), columns).key
     of_found, of_asked = key[: len(found)], key[len(found) :]
     place = np.full(len(key), -1)
     place[of_found] = np.arange(len(found))
     at = place[of_asked]
-    rows = found.take(pa.array(at, mask=at < 0))
-    for name in kinds:
-        rows = rows.set_column(rows.column_names.index(name), name, keys.column(name))
-    return rows
+    return pa.array(at, mask=at < 0)

@@ -165,7 +165,7 @@ class LocalShardExecutor:
         first = find_distinct(hashes, columns).first
         hashes, columns = hashes[first], take_keys(columns, first)
         bounds = shard_bounds(hashes, self._declaration.shards).tolist()
-        found = [ShardTable.empty(spec).lives(policy)]
+        found = []
         for at, shard in shards.items():
             begin, stop = bounds[at], bounds[at + 1]
             if begin == stop or not shard.current.live:
@@ -174,7 +174,7 @@ class LocalShardExecutor:
             part = [column.slice(begin, stop - begin) for column in columns]
             rows, _ = table.current.look_up(hashes[begin:stop], part)
             found.append(table.shown_lives(table.current.take(rows[rows >= 0]), policy))
-        return pa.concat_tables(found)
+        return pa.concat_tables(found or [ShardTable.empty(spec).lives(policy)])
 
     def explain(self, key: bytes, shards: Shards, policies: Policies, now_ms: int) -> KeyDetails:
         """See `ShardExecutor`."""
