@@ -53,7 +53,7 @@ def _of_string(value: str) -> int:
 
 
 def _utf_16_units(value: str) -> Iterable[int]:
-    """The characters of Java's string: two for a character beyond the first plane."""
+    """The units of Java's string: two beyond the first plane; those of ASCII are its bytes."""
     return memoryview(value.encode("utf-16-le", "surrogatepass")).cast("H")
 
 

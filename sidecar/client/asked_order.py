@@ -22,16 +22,17 @@ def as_asked(uid: str, asked: pa.Table, key_names: Sequence[str], found: pa.Tabl
     if not asked.num_columns:
         return found
     kinds = {name: found.schema.field(name).type for name in key_names}
-    keys, rows = fit_rows(uid, asked, kinds), found
-    if not found.select(list(kinds)).equals(keys):  # equal is, as a rule, a look-up of one key
-        rows = found.take(_places(found.select(list(kinds)), keys))
+    keys, keys_found = fit_rows(uid, asked, kinds), found.select(list(kinds))
+    rows = found
+    if not keys_found.equals(keys):  # they are equal in most look-ups of one key
+        rows = found.take(_places(keys_found, keys))
     for name in kinds:
         rows = rows.set_column(rows.column_names.index(name), name, keys.column(name))
     return rows
 
 
 def _places(found: pa.Table, asked: pa.Table) -> pa.Array:
-    """The row of `found` of each requested key; null if the key was not found."""
+    """For each requested key its row among the keys found; null if it is not there."""
     both = pa.concat_tables([found, asked])
     columns = [column.combine_chunks() for column in both.columns]
     key = find_distinct(hash_keys(columns), columns).key
