@@ -138,6 +138,8 @@ class ByteIndex:
             found[left[same]] = number[same]
             left, at = left[~same], (at[~same] + 1) & np.int64(mask)
         there = np.flatnonzero(found >= 0)
+        if not len(there):
+            return found
         numbers = found[there]
         stored = self.keys.take(pa.array(numbers)).cast(pa.binary())
         wanted = array if len(there) == len(array) else array.take(pa.array(there))

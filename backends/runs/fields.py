@@ -46,7 +46,9 @@ def to_int64(array: pa.Array) -> npt.NDArray[np.int64]:
         array = array.cast(pa.int8())
     width = array.type.bit_width
     plain = array.view({8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[width])
-    values: npt.NDArray[np.int64] = plain.fill_null(0).to_numpy().astype(np.int64, copy=False)
+    if plain.null_count:
+        plain = plain.fill_null(0)
+    values: npt.NDArray[np.int64] = plain.to_numpy().astype(np.int64, copy=False)
     return values
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from idlestate.backends.runs.fields import Field, take, to_arrow
+from idlestate.backends.runs.fields import Field, slice_field, take, to_arrow
 
 KeyColumns = tuple[tuple[str, pa.DataType], ...]
 
@@ -44,6 +44,8 @@ class Column:
 
     def blanks(self, rows: int) -> Field:
         """The column for this many lives without a value."""
+        if not rows:
+            return slice_field(self.blank, 0, 0)
         return take(self.blank, np.zeros(rows, dtype=np.int64))
 
 
