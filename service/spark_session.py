@@ -26,6 +26,8 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.minBatchesToRetain": str(RETAIN_BATCHES),
     "spark.sql.sources.partitionOverwriteMode": "static",
+    # Asks the JVM several times for each column that is built, to name its line in errors.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set in the environment if `spark-submit` started this process."""

@@ -31,6 +31,5 @@ def observe(frame: DataFrame, name: str, metric: Column) -> DataFrame:
         plan: Any = frame.observe(name, metric)._jdf.logicalPlan()  # noqa: SLF001
         plan = plan.copy(plan.name(), plan.metrics(), plan.child(), _ONE_FRAME)
         session: Any = frame.sparkSession._jsparkSession  # noqa: SLF001
-        jvm: Any = frame.sparkSession._jvm  # noqa: SLF001
-        dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
-        return DataFrame(dataset, frame.sparkSession)
+        dataset = getattr(frame.sparkSession._jvm, "org.apache.spark.sql.classic.Dataset")  # noqa: SLF001
+        return DataFrame(dataset.ofRows(session, plan), frame.sparkSession)

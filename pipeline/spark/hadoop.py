@@ -21,7 +21,15 @@ class Hadoop:
         """
         with private_part("Hadoop's file systems (_jvm and _jsc of the SparkContext)"):
             context = cast("Any", spark.sparkContext)
-            self._jvm = context._jvm  # noqa: SLF001
+            # By whole names: for `jvm.org.apache`, the JVM searches all jars for a class `org`.
+            self._path, self._uri, self._streams = (
+                getattr(context._jvm, name)  # noqa: SLF001
+                for name in (
+                    "org.apache.hadoop.fs.Path",
+                    "java.net.URI",
+                    "org.apache.commons.io.IOUtils",
+                )
+            )
             self._configuration = context._jsc.hadoopConfiguration()  # noqa: SLF001
 
     def is_local(self) -> bool:
@@ -31,11 +39,11 @@ class Hadoop:
 
     def path(self, *parts: Any) -> Any:
         """The path for a text, or for a name in a folder."""
-        return self._jvm.org.apache.hadoop.fs.Path(*parts)
+        return self._path(*parts)
 
     def path_of_url(self, url: str) -> Any:
         """The path of a URL in which Spark has escaped characters."""
-        return self.path(self._jvm.java.net.URI(url))
+        return self.path(self._uri(url))
 
     def system(self, path: Any) -> Any:
         """The file system of a path."""
@@ -50,7 +58,7 @@ class Hadoop:
         """The content of a file as text."""
         stream = self.system(path).open(path)
         try:
-            text: str = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+            text: str = self._streams.toString(stream, "UTF-8")
         finally:
             stream.close()
         return text
