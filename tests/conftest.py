@@ -1,3 +1,5 @@
+import atexit
+import gc
 import os
 import sys
 from functools import cache
@@ -65,6 +67,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     with_crashes = {item.path for item in items if "crash" in item.path.parts}
     items.sort(key=lambda item: (item.path not in with_crashes, item.path not in with_spark))
     FIRST.update(with_spark | with_crashes)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave out what lives to the end: all tests and all libraries."""
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)
 
 
 @cache

@@ -60,12 +60,17 @@ def place(path: Path, node: ast.stmt | ast.expr | None = None) -> str:
     return f"{path.relative_to(ROOT).as_posix()}{line}"
 
 
+def nodes_of(path: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(path.read_text(), filename=str(path)))
+
+
 @cache
-def nodes_of(path: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(path.read_text(), filename=str(path))))
+def imports_of(path: Path) -> tuple[Import, ...]:
+    # Trees of all files would be a million objects, which each collection of garbage walks through.
+    return tuple(_imports_of(path))
 
 
-def imports_of(path: Path) -> Iterator[Import]:
+def _imports_of(path: Path) -> Iterator[Import]:
     for node in nodes_of(path):
         if isinstance(node, ast.Import):
             for alias in node.names:

@@ -9,13 +9,13 @@ import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
 from idlestate import deduplicate, errors, retain
 from idlestate.testing import RetainHarness
 from tests.docs_pages import ROOT, blocks, page, page_names
+from tests.house import ROOMS, nodes_of, place, python_files
 
 FACES = {
     "idlestate": "src/idlestate/__init__.py",
@@ -120,15 +120,20 @@ ROOTS = {"IdlestateError", "StateError", "SidecarError"}
 
 
 @cache
-def sources() -> dict[Path, ast.Module]:
-    """All of our modules."""
-    rooms = {each.parent for each in ROOT.glob("*/__init__.py")} - {ROOT / "tests"}
-    paths = [path for room in rooms for path in room.rglob("*.py")]
+def bases_and_raised() -> tuple[dict[str, list[str]], list[tuple[str, str]]]:
+    """The bases of each class of errors in our modules; what is raised, with its place."""
+    paths = python_files(*ROOMS, "src")
     assert len(paths) > 200
-    return {
-        path.relative_to(ROOT): ast.parse(path.read_text())
-        for path in [*paths, *(ROOT / "src/idlestate").glob("*.py")]
-    }
+    bases: dict[str, list[str]] = {}
+    raised: list[tuple[str, str]] = []
+    for path in paths:
+        for node in nodes_of(path):
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Error"):  # as lint wants it
+                bases[node.name] = [name_of(each) for each in node.bases]
+            if isinstance(node, ast.Raise):
+                each = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+                raised.append((name_of(each), place(path, node)))
+    return bases, raised
 
 
 def name_of(node: ast.expr | None) -> str:
@@ -137,12 +142,7 @@ def name_of(node: ast.expr | None) -> str:
 
 
 def test_every_error_is_of_exactly_one_public_kind() -> None:
-    bases = {
-        node.name: [name_of(each) for each in node.bases]
-        for tree in sources().values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef) and node.name.endswith("Error")  # as lint wants it
-    }
+    bases, _ = bases_and_raised()
 
     def above(name: str) -> set[str]:
         return {name}.union(*map(above, bases.get(name, ())))
@@ -154,15 +154,8 @@ def test_every_error_is_of_exactly_one_public_kind() -> None:
 
 
 def test_no_source_raises_an_error_without_a_kind() -> None:
-    raised = [
-        f"{path}:{node.lineno}"
-        for path, tree in sources().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Raise)
-        for each in [node.exc.func if isinstance(node.exc, ast.Call) else node.exc]
-        if name_of(each) in ROOTS
-    ]
-    assert not raised
+    _, raised = bases_and_raised()
+    assert not [where for name, where in raised if name in ROOTS]
 
 
 @pytest.mark.parametrize(
