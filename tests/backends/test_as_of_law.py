@@ -41,7 +41,7 @@ def run_reference(case: Case, how: str) -> AsOfReference:
     return reference
 
 
-@short_and_long("examples", 14, 200)
+@short_and_long("examples", 14, 100)
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_probes_and_states_equal_those_of_the_reference(how, examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

@@ -60,7 +60,7 @@ def run_reference(case: Case, keep: Keep, names: list[str]) -> DeduplicationRefe
     return reference
 
 
-@short_and_long("examples", 14, 250)
+@short_and_long("examples", 14, 120)
 @pytest.mark.parametrize("keep", Keep)
 def test_rows_and_states_equal_those_of_the_reference(keep, examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

@@ -55,7 +55,7 @@ def numbered(case: Case) -> Case:
     return replace(case, batches=batches)
 
 
-@short_and_long("examples", 14, 400)
+@short_and_long("examples", 14, 200)
 def test_records_and_states_equal_those_of_the_reference(examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(disordered(), st.sampled_from(FRAMES))

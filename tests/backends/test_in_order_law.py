@@ -83,7 +83,7 @@ def run_in_sequence(
     reference.sweep(case.sweeps[-1])
 
 
-@short_and_long("examples", 14, 250)
+@short_and_long("examples", 14, 120)
 def test_aggregates_equal_those_of_the_records_in_order(examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(disordered())
@@ -99,7 +99,7 @@ def test_aggregates_equal_those_of_the_records_in_order(examples):
     law()
 
 
-@short_and_long("examples", 14, 200)
+@short_and_long("examples", 14, 100)
 @pytest.mark.parametrize("keep", Keep)
 def test_deduplicated_records_equal_those_of_the_records_in_order(keep, examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
@@ -118,7 +118,7 @@ def test_deduplicated_records_equal_those_of_the_records_in_order(keep, examples
     law()
 
 
-@short_and_long("examples", 15, 250)
+@short_and_long("examples", 15, 100)
 def test_no_row_of_a_batch_depends_on_how_rows_that_wait_are_divided(examples):
     """Packets by how long rows wait, as against one packet of all that wait after a batch."""
 

@@ -28,7 +28,7 @@ MERGE = MergePolicy()
 ONE_KEY = (("k", pa.string()),)
 
 
-@short_and_long("examples", 36, 400)
+@short_and_long("examples", 36, 200)
 @pytest.mark.parametrize("is_sorted", [True, False], ids=["as_a_pipeline_sorts", "array_or_list"])
 def test_table_equals_reference(is_sorted, examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

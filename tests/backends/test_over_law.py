@@ -33,7 +33,7 @@ def moment(record):
     return repr(record.key), record.t_ms, [rank(value) for value in record.order]
 
 
-@short_and_long("examples", 22, 400)
+@short_and_long("examples", 22, 200)
 def test_records_and_states_equal_those_of_the_reference(examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(disordered())

@@ -79,7 +79,7 @@ def joined(
     return Counter(tuple(row[name] for name in names) for row in found)
 
 
-@short_and_long("cases", 20, 250)
+@short_and_long("cases", 20, 120)
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("is_interval", [False, True], ids=["regular", "interval"])
 def test_joined_rows_equal_those_of_duckdb(
@@ -110,7 +110,7 @@ ASOF = f"""
 """
 
 
-@short_and_long("cases", 30, 400)
+@short_and_long("cases", 30, 200)
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_versions_equal_those_of_duckdb(base: Any, how: str, cases: int) -> None:
     """A version is kept for a while; of those of one time the largest counts."""

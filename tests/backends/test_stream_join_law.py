@@ -108,7 +108,7 @@ def taken(reference, batch, spans, watermark):
     return on_time
 
 
-@short_and_long("examples", 22, 1000)
+@short_and_long("examples", 22, 400)
 def test_rows_equal_those_of_the_reference(examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(cases())

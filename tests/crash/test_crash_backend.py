@@ -37,7 +37,7 @@ MOMENTS = {
 }
 """What the writer is killed in the middle of, in turn."""
 SHORT_CRASHES = 3
-CRASHES = int(os.environ.get("IDLESTATE_BACKEND_CRASHES", "20"))
+CRASHES = int(os.environ.get("IDLESTATE_BACKEND_CRASHES", "10"))
 """In the long form; the short one crashes in the first of them."""
 
 

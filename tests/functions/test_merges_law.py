@@ -88,7 +88,7 @@ def check_entries(function: LargeScripted, found: list[list[Record]], taken: lis
     assert Counter(rows) == Counter(expected(function, Policy(), found, DELAY_MS)[0])
 
 
-@short_and_long("cases", 24, 250)
+@short_and_long("cases", 24, 120)
 def test_lives_that_are_over_stay_so_whatever_runs_are_merged(cases: int) -> None:
     operations = batches(("count", "quiet", "forget", "sum"), "look")
 
@@ -101,7 +101,7 @@ def test_lives_that_are_over_stay_so_whatever_runs_are_merged(cases: int) -> Non
     checked()
 
 
-@short_and_long("cases", 24, 250)
+@short_and_long("cases", 24, 120)
 def test_entries_that_are_gone_stay_so_whatever_runs_are_merged(cases: int) -> None:
     operations = batches(("put", "remove", "past", "count"), "entries")
 

@@ -72,7 +72,7 @@ def sorted_rows(rows: list[Found]) -> list[str]:
     return sorted(repr(sorted(row.items())) for row in rows)
 
 
-@short_and_long("examples", 5, 40)
+@short_and_long("examples", 5, 20)
 @pytest.mark.parametrize(
     ("operator", "kind"),
     # What differs between the two stores is tested elsewhere.

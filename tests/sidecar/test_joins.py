@@ -90,7 +90,7 @@ def bag(rows: list[dict[str, Any]]) -> Counter[Any]:
     return Counter(tuple(row.items()) for row in rows)
 
 
-@short_and_long("examples", 10, 50)
+@short_and_long("examples", 10, 25)
 @pytest.mark.parametrize("kind", ["rocksdb", "heap", "heap in 2 ranges"])
 def test_a_join_gives_the_rows_of_sparks_own_store(kind: str, examples: int) -> None:
     """Also if the sidecar dies before a batch is committed; both policies may change at any batch,

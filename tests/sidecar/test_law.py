@@ -151,7 +151,7 @@ def swept_as_it_does(case: Case) -> Case:
     return replace(case, sweeps=sweeps, reference_sweeps=True)
 
 
-@short_and_long("examples", 15, 50)
+@short_and_long("examples", 15, 30)
 @pytest.mark.parametrize("kind", STORES)
 def test_an_operator_equals_the_reference(kind: str, examples: int) -> None:
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck), deadline=None)
@@ -190,7 +190,7 @@ def all_times(case: Case) -> list[list[int]]:
     return [times(batch) for batch in case.batches]
 
 
-@short_and_long("examples", 15, 50)
+@short_and_long("examples", 15, 30)
 def test_sweeps_between_the_batches_of_event_time_change_nothing(examples: int) -> None:
     """They close what the next batch would have closed, as far as the query has got."""
 

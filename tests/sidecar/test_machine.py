@@ -256,7 +256,7 @@ class Machine(RuleBasedStateMachine):
             self.world.check()
 
 
-@short_and_long("examples", 15, 60)
+@short_and_long("examples", 15, 40)
 def test_an_operator_does_what_the_reference_does(examples: int) -> None:
     chosen = settings(max_examples=examples, stateful_step_count=40, deadline=None)
     run_state_machine_as_test(Machine, settings=chosen)
