@@ -73,7 +73,7 @@ def test_a_run_goes_on_where_the_last_one_ended(here: CommandLine):
     assert last_counts(here.out / "results")["dot"] == 2
 
 
-@pytest.mark.parametrize("modified_s", [0, 1_600_000_000])
+@pytest.mark.parametrize("modified_s", [0, pytest.param(1_600_000_000, marks=pytest.mark.long)])
 def test_a_file_much_older_than_those_already_read_is_read(here: CommandLine, modified_s: int):
     """`cp -p` and `rsync -t` keep times; Spark's default silently skips what is a week older."""
     here.add("0.json", MORNING, modified_s=1_700_000_000)
