@@ -56,6 +56,8 @@ def pytest_report_header() -> list[str]:
     ]
 
 
+LONGEST = {"crash", "soak", "cluster", "benchmarks", "test_runs_in_s3.py"}
+"""Folders and files of tests that take minutes each."""
 FIRST: set[Path] = set()
 """The files that go first."""
 
@@ -64,9 +66,9 @@ FIRST: set[Path] = set()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take minutes go first, so that none of them is left to one process at the end."""
     with_spark = {item.path for item in items if item.get_closest_marker("spark")}
-    with_crashes = {item.path for item in items if "crash" in item.path.parts}
-    items.sort(key=lambda item: (item.path not in with_crashes, item.path not in with_spark))
-    FIRST.update(with_spark | with_crashes)
+    long = {item.path for item in items if LONGEST & {*item.path.parts, item.path.name}}
+    items.sort(key=lambda item: (item.path not in long, item.path not in with_spark))
+    FIRST.update(with_spark | long)
 
 
 @pytest.hookimpl(trylast=True)
