@@ -27,7 +27,7 @@ PYTEST = $(WITH_JAVA) $(BIN)/pytest --dist worksteal --durations 20
 # Tests of pages are skipped where there is no browser.
 BROWSER = scripts/browser.sh --install build/page-tools
 
-.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar observe oracle fuzz mutants crash crash-sidecar crash-backend soak page-test schema dashboards lock clean
+.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar observe oracle fuzz laws mutants crash crash-sidecar crash-backend soak page-test schema dashboards lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -79,6 +79,9 @@ oracle: setup ## run whole real data sets and compare with an oracle (IDLESTATE_
 
 fuzz: setup ## run a million random steps of keyed state on heap, RocksDB and a model (N=1000000)
 	@IDLESTATE_FUZZ_STEPS=$(or $(N),1000000) $(BIN)/pytest -m "not long" tests/state/test_state_machine.py $(ARGS)
+
+laws: setup ## try N times the random cases that make test tries, new ones on every run (N=30)
+	@IDLESTATE_LAW_TIMES=$(or $(N),30) $(PYTEST) -n $(LONG_TESTERS) -m law $(ARGS)
 
 mutants: setup ## mutate the rules of retention and of operators; each mutant must make a test fail
 	@$(BIN)/python tests/mutants/main.py $(ARGS)

@@ -1,26 +1,41 @@
 """Tests in two forms: a short one for every change, and a long one that also finds what is rare."""
 
+import os
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 Law = TypeVar("Law", bound=Callable[..., None])
 
+TIMES: Final = int(os.environ.get("IDLESTATE_LAW_TIMES", "3"))
+"""How many times the random cases of the short form the long form of a law has."""
+
 
 def short_and_long(name: str, short: int, long: int) -> pytest.MarkDecorator:
-    """Parametrize a test by a number: of random cases, say, or of kills."""
+    """Parametrize a test by a number: of kills, say."""
     return pytest.mark.parametrize(
         name, [short, pytest.param(long, marks=pytest.mark.long)], ids=str
     )
 
 
-def law(short: int, long: int, *strategies: Any, **named: Any) -> Callable[[Law], Law]:
-    """Make a property a test of so many random cases, in both forms. It takes no fixtures."""
+def by_cases(name: str, short: int) -> pytest.MarkDecorator:
+    """Parametrize a law by a number of random cases; `make laws` has many more in the long form."""
+    long = pytest.param(TIMES * short, marks=(pytest.mark.long, pytest.mark.law))
+    return pytest.mark.parametrize(name, [short, long], ids=str)
+
+
+def law(short: int, *strategies: Any, **named: Any) -> Callable[[Law], Law]:
+    """Make a property a law, in both forms. It takes no fixtures.
+
+    Args:
+        short: the random cases of the short form.
+        strategies, named: what cases are made from.
+    """
 
     def make(check: Law) -> Law:
-        @short_and_long("examples", short, long)
+        @by_cases("examples", short)
         def test(examples: int) -> None:
             few = settings(max_examples=examples, suppress_health_check=list(HealthCheck))
             few(given(*strategies, **named)(check))()

@@ -20,7 +20,7 @@ from tests.backends.law_cases import COLUMNS, Case
 from tests.backends.law_runner import assert_equal_ends, run_table, spec_of
 from tests.backends.test_in_order_law import disordered
 from tests.frequent import assert_frequent
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.reference_joins import AsOfReference, in_turn
 
 PROBES, VERSIONS, ORDER = ["i8", "text"], ["i32", "day"], "i32"
@@ -41,7 +41,7 @@ def run_reference(case: Case, how: str) -> AsOfReference:
     return reference
 
 
-@short_and_long("examples", 14, 100)
+@by_cases("examples", 14)
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_probes_and_states_equal_those_of_the_reference(how, examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

@@ -13,7 +13,7 @@ from tests.backends.law_cases import ORDERS, Case, cases
 from tests.backends.law_runner import assert_equal_ends, run_table, spec_of
 from tests.compare import assert_rows
 from tests.frequent import assert_frequent
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.reference_deduplication import DeduplicationReference, by_value
 
 SEEN = {
@@ -60,7 +60,7 @@ def run_reference(case: Case, keep: Keep, names: list[str]) -> DeduplicationRefe
     return reference
 
 
-@short_and_long("examples", 14, 120)
+@by_cases("examples", 14)
 @pytest.mark.parametrize("keep", Keep)
 def test_rows_and_states_equal_those_of_the_reference(keep, examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

@@ -129,7 +129,7 @@ def steps_of(spec: TableSpec, records: list[Record]) -> Steps:
     )
 
 
-@law(14, 100, eras())
+@law(14, eras())
 def test_changed_definitions_go_on_as_the_reference(history: list[Era]) -> None:
     reference = Reference(RULE, history[0].aggregates)
     kept: Definition | None = None

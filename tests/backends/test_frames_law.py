@@ -30,7 +30,7 @@ from tests.backends.test_deduplication_law import with_writes_and_order
 from tests.backends.test_definition_law import opened
 from tests.backends.test_in_order_law import disordered
 from tests.compare import assert_aggregates
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.pipeline.test_own_accumulators import Longest
 from tests.reference_over import OverReference
 
@@ -55,7 +55,7 @@ def numbered(case: Case) -> Case:
     return replace(case, batches=batches)
 
 
-@short_and_long("examples", 14, 200)
+@by_cases("examples", 14)
 def test_records_and_states_equal_those_of_the_reference(examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(disordered(), st.sampled_from(FRAMES))

@@ -35,7 +35,7 @@ from tests.backends.law_runner import (
 )
 from tests.backends.test_deduplication_law import deduplication_of, with_writes_and_order
 from tests.compare import assert_rows, is_same
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.reference import Record, Reference
 from tests.reference_deduplication import DeduplicationReference, by_value
 from tests.reference_pipeline import make_sequence
@@ -83,7 +83,7 @@ def run_in_sequence(
     reference.sweep(case.sweeps[-1])
 
 
-@short_and_long("examples", 14, 120)
+@by_cases("examples", 14)
 def test_aggregates_equal_those_of_the_records_in_order(examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(disordered())
@@ -99,7 +99,7 @@ def test_aggregates_equal_those_of_the_records_in_order(examples):
     law()
 
 
-@short_and_long("examples", 14, 100)
+@by_cases("examples", 14)
 @pytest.mark.parametrize("keep", Keep)
 def test_deduplicated_records_equal_those_of_the_records_in_order(keep, examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
@@ -118,7 +118,7 @@ def test_deduplicated_records_equal_those_of_the_records_in_order(keep, examples
     law()
 
 
-@short_and_long("examples", 15, 100)
+@by_cases("examples", 15)
 def test_no_row_of_a_batch_depends_on_how_rows_that_wait_are_divided(examples):
     """Packets by how long rows wait, as against one packet of all that wait after a batch."""
 

@@ -19,7 +19,7 @@ from idlestate.retention.policy import FOREVER_MS, Policy
 from tests.backends.law_cases import KEYS, ROW_VALUES, Case, cases
 from tests.backends.law_runner import assert_equal_runs, plain_rows, restored, run_reference
 from tests.frequent import assert_frequent
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.reference import ON_READ_AND_WRITE, Record, Rule
 
 MUST_SEE = ("closed_in_its_batch", "returning_keys", "rearms", "skipped_rearms", "at_deadline")
@@ -28,7 +28,7 @@ MERGE = MergePolicy()
 ONE_KEY = (("k", pa.string()),)
 
 
-@short_and_long("examples", 36, 200)
+@by_cases("examples", 36)
 @pytest.mark.parametrize("is_sorted", [True, False], ids=["as_a_pipeline_sorts", "array_or_list"])
 def test_table_equals_reference(is_sorted, examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

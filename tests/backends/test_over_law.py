@@ -20,7 +20,7 @@ from tests.backends.law_runner import assert_equal_ends, run_table, spec_of
 from tests.backends.test_deduplication_law import with_writes_and_order
 from tests.backends.test_in_order_law import disordered
 from tests.compare import assert_aggregates
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.reference import Reference
 from tests.reference_pipeline import make_sequence
 from tests.reference_values import rank
@@ -33,7 +33,7 @@ def moment(record):
     return repr(record.key), record.t_ms, [rank(value) for value in record.order]
 
 
-@short_and_long("examples", 22, 200)
+@by_cases("examples", 22)
 def test_records_and_states_equal_those_of_the_reference(examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(disordered())

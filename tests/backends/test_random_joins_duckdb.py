@@ -21,7 +21,7 @@ from idlestate.backends.shards.stream_join import HOW
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policies, Policy
 from tests.backends.stream_join_rows import NO_POLICIES, Row, rows_of, spec_of, steps_of
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -79,7 +79,7 @@ def joined(
     return Counter(tuple(row[name] for name in names) for row in found)
 
 
-@short_and_long("cases", 20, 120)
+@by_cases("cases", 20)
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("is_interval", [False, True], ids=["regular", "interval"])
 def test_joined_rows_equal_those_of_duckdb(
@@ -110,7 +110,7 @@ ASOF = f"""
 """
 
 
-@short_and_long("cases", 30, 200)
+@by_cases("cases", 30)
 @pytest.mark.parametrize("how", ["inner", "left"])
 def test_versions_equal_those_of_duckdb(base: Any, how: str, cases: int) -> None:
     """A version is kept for a while; of those of one time the largest counts."""

@@ -18,7 +18,7 @@ from idlestate.retention.policy import Policy, TimeDomain
 from tests.backends.law_runner import assert_ages_hold
 from tests.backends.stream_join_rows import Row, rows_of, spec_of, steps_of
 from tests.frequent import assert_frequent
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.reference_stream_joins import JoinedRow, StreamJoinReference
 
 BOUNDS = st.one_of(
@@ -108,7 +108,7 @@ def taken(reference, batch, spans, watermark):
     return on_time
 
 
-@short_and_long("examples", 22, 400)
+@by_cases("examples", 22)
 def test_rows_equal_those_of_the_reference(examples):
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(cases())

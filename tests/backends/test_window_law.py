@@ -199,7 +199,7 @@ def assert_same_rows(wanted: list[dict[str, Any]], found: list[dict[str, Any]]) 
             assert is_same(value, other[name]), (name, one, other)
 
 
-@law(14, 100, case=cases())
+@law(14, case=cases())
 def test_windows_are_those_of_the_reference_however_records_come(case: Case) -> None:
     spec, policy = spec_of(case), case.window.policy
     wanted, shown_by, counted, unshown = expected(case)

@@ -124,14 +124,14 @@ def check(
     assert {each["key"] for each in lives} == set(model.lives)
 
 
-@law(12, 80, FORMS, POLICIES, records(), CUTS, DELAYS)
+@law(12, FORMS, POLICIES, records(), CUTS, DELAYS)
 def test_batched_functions_on_two_inputs_do_what_the_model_does(
     forms: Any, policy: Policy, given: list[Record], cuts: set[int], delays_ms: Any
 ) -> None:
     check(forms, policy, given, cuts, delays_ms)
 
 
-@law(10, 40, FORMS, POLICIES, records(), CUTS, DELAYS)
+@law(10, FORMS, POLICIES, records(), CUTS, DELAYS)
 def test_both_forms_on_two_inputs_agree_on_records_out_of_order(
     forms: Any, policy: Policy, given: list[Record], cuts: set[int], delays_ms: Any
 ) -> None:
@@ -151,7 +151,7 @@ def test_keys_of_two_inputs_behind_equal_hashes_are_told_apart_by_waves(
         check(forms, policy, given, cuts, (200, 200))
 
 
-@law(15, 40, FORMS, POLICIES, records("fail"), CUTS)
+@law(15, FORMS, POLICIES, records("fail"), CUTS)
 def test_both_forms_reject_the_same_records_of_two_inputs(
     forms: Any, policy: Policy, given: list[Record], cuts: set[int]
 ) -> None:

@@ -95,7 +95,7 @@ def check(
         assert run(harness(both, policy, delay_ms, in_order=in_order), batches) == waves
 
 
-@law(15, 60,
+@law(15,
     FORMS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8), st.integers(0, 60),
     st.booleans(),
 )  # fmt: skip
@@ -105,7 +105,7 @@ def test_both_forms_give_the_same_rows_and_lives(
     check(forms, policy, [*cut(records, cuts), []], delay_ms, in_order=in_order)
 
 
-@law(12, 40, FORMS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8), st.integers(0, 60))
+@law(12, FORMS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8), st.integers(0, 60))
 def test_a_batched_function_does_what_the_model_does(
     forms: Any, policy: Policy, records: list[Record], cuts: set[int], delay_ms: int
 ) -> None:
@@ -140,7 +140,7 @@ def is_read(record: Record) -> bool:
     return record[2] in ("look", "nothing") and record[3] % 2 == 1
 
 
-@law(15, 60,
+@law(15,
     FORMS, READ_POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8), st.integers(0, 60),
 )  # fmt: skip
 def test_reads_are_the_same_in_both_forms_and_in_the_model(
@@ -193,7 +193,7 @@ FAILING = st.lists(
 )
 
 
-@law(12, 40, FORMS, POLICIES, FAILING, st.sets(st.integers(0, 40), max_size=8))
+@law(12, FORMS, POLICIES, FAILING, st.sets(st.integers(0, 40), max_size=8))
 def test_both_forms_reject_the_same_records(
     forms: Any, policy: Policy, records: list[Record], cuts: set[int]
 ) -> None:

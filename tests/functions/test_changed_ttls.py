@@ -147,7 +147,7 @@ def check(functions: Sequence[Any], policy: Policy, batches: Any, delay_ms: int)
         assert {each["key"] for each in tested.lives()} == set(model.lives)
 
 
-@law(30, 200, TTLS, POLICIES, records(OPERATIONS), CUTS, LIMITS, st.integers(0, 40), st.booleans())
+@law(30, TTLS, POLICIES, records(OPERATIONS), CUTS, LIMITS, st.integers(0, 40), st.booleans())
 def test_lists_and_maps_go_by_a_changed_ttl_whether_they_are_large(
     ttls_ms: list[int],
     policy: Policy,
@@ -164,7 +164,6 @@ def test_lists_and_maps_go_by_a_changed_ttl_whether_they_are_large(
 
 @law(
     30,
-    200,
     st.lists(st.tuples(*[st.none() | st.integers(5, 90)] * 2), min_size=2, max_size=4),
     POLICIES,
     records(["point", "number", "look", "timer", "none"]),

@@ -156,7 +156,6 @@ def check(
 
 @law(
     24,
-    120,
     FUNCTIONS,
     POLICIES,
     RECORDS,

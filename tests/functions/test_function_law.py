@@ -117,7 +117,6 @@ def cut(records: list[Record], at: set[int]) -> list[list[Record]]:
 
 @law(
     30,
-    120,
     FUNCTIONS,
     POLICIES,
     RECORDS,
@@ -147,7 +146,7 @@ def test_records_of_one_time_come_in_order_of_their_values_not_of_arrival() -> N
     check(Scripted(None, renews=False), Policy(), [records, [], []], 0)
 
 
-@law(15, 50, FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
+@law(15, FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
 def test_keys_behind_equal_hashes_are_told_apart(
     function: Scripted, policy: Policy, records: list[Record], cuts: set[int]
 ) -> None:
@@ -159,7 +158,7 @@ def test_keys_behind_equal_hashes_are_told_apart(
         check(function, policy, [*cut(records, cuts), []], 0)
 
 
-@law(18, 80, FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
+@law(18, FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
 def test_records_in_order_give_the_same_however_they_are_cut(
     function: Scripted, policy: Policy, records: list[Record], cuts: set[int]
 ) -> None:
@@ -182,7 +181,6 @@ def test_records_in_order_give_the_same_however_they_are_cut(
 
 @law(
     30,
-    80,
     FUNCTIONS,
     POLICIES,
     RECORDS,

@@ -123,7 +123,7 @@ def in_time(records: list[Record], cuts: set[int]) -> list[list[Record]]:
     return cut(ordered, at)
 
 
-@law(18, 150, FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS, READS, st.booleans())
+@law(18, FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS, READS, st.booleans())
 def test_large_states_do_what_the_model_does(
     function: LargeScripted,
     policy: Policy,
@@ -139,7 +139,6 @@ def test_large_states_do_what_the_model_does(
 
 @law(
     30,
-    150,
     *(FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS, READS),
     st.lists(st.integers(0, 3), min_size=1, max_size=4),
 )
@@ -156,7 +155,7 @@ def test_results_do_not_depend_on_merges(
         check(function, policy, in_time(records, cuts))
 
 
-@law(12, 50, FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS)
+@law(12, FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS)
 def test_entries_behind_equal_hashes_are_told_apart(
     function: LargeScripted,
     policy: Policy,
@@ -177,7 +176,6 @@ def test_entries_behind_equal_hashes_are_told_apart(
 
 @law(
     30,
-    80,
     *(FUNCTIONS, POLICIES, RECORDS, CUTS, LIMITS, READS),
     st.sets(st.integers(0, 40), min_size=1, max_size=5),
 )

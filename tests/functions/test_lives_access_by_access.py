@@ -97,6 +97,6 @@ def test_a_policy_that_turns_the_idle_rule_on_arms_with_the_next_access(
     check(tested, [(OFF, [20]), (IDLE, [1]), (IDLE, [6])])
 
 
-@law(100, 1000, st.sampled_from([one_key, many_keys]), BATCHES)
+@law(100, st.sampled_from([one_key, many_keys]), BATCHES)
 def test_lives_are_those_that_walk_finds(tested: Tested, batches: list[Batch]) -> None:
     check(tested, batches)

@@ -21,7 +21,7 @@ from tests.functions.large_scripted import OUTPUT, LargeScripted
 from tests.functions.scripted import Scripted
 from tests.functions.test_function_law import SCHEMA, Record, check, expected, row, tuples
 from tests.functions.test_large_states_law import large
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 
 DELAY_MS = 60
 POLICIES = st.sampled_from([Policy(), Policy(ttl_ms=100)])
@@ -88,7 +88,7 @@ def check_entries(function: LargeScripted, found: list[list[Record]], taken: lis
     assert Counter(rows) == Counter(expected(function, Policy(), found, DELAY_MS)[0])
 
 
-@short_and_long("cases", 24, 120)
+@by_cases("cases", 24)
 def test_lives_that_are_over_stay_so_whatever_runs_are_merged(cases: int) -> None:
     operations = batches(("count", "quiet", "forget", "sum"), "look")
 
@@ -101,7 +101,7 @@ def test_lives_that_are_over_stay_so_whatever_runs_are_merged(cases: int) -> Non
     checked()
 
 
-@short_and_long("cases", 24, 120)
+@by_cases("cases", 24)
 def test_entries_that_are_gone_stay_so_whatever_runs_are_merged(cases: int) -> None:
     operations = batches(("put", "remove", "past", "count"), "entries")
 

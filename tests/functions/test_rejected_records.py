@@ -67,7 +67,7 @@ def left(tested: FunctionHarness, batches: list[list[Record]]) -> tuple[Counter[
     return Counter(kept), sorted(map(repr, tested.lives())), len(failed)
 
 
-@law(18, 80, FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
+@law(18, FUNCTIONS, POLICIES, RECORDS, st.sets(st.integers(0, 40), max_size=8))
 def test_records_that_fail_are_as_if_they_had_not_come(
     like: Scripted, policy: Policy, records: list[Record], cuts: set[int]
 ) -> None:

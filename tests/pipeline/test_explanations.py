@@ -24,7 +24,7 @@ from tests.backends.law_cases import KEYS, ROW_VALUES, Case, cases, times
 from tests.backends.law_runner import run_reference, spec_of
 from tests.compare import LAST_MS
 from tests.frequent import assert_frequent
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.pipeline.made_checkpoint import UID, make_case, make_checkpoint, policies_of, tree_hash
 from tests.reference import FOREVER_MS, Record, Reference, Rule
 from tests.sidecar.sidecar_world import STORES
@@ -133,7 +133,7 @@ def test_cases_have_every_kind_of_key() -> None:
     assert_frequent(kinds, dict.fromkeys(KeyState, 0.03), asked())
 
 
-@short_and_long("examples", 15, 100)
+@by_cases("examples", 15)
 def test_a_checkpoint_is_explained_as_the_reference_says(examples: int) -> None:
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(asked())
@@ -164,7 +164,7 @@ def swept_less_far_in_the_last_batch() -> Case:
     return make_case(rule, batches, [9, 8], "string")
 
 
-@short_and_long("examples", 15, 100)
+@by_cases("examples", 15)
 @pytest.mark.parametrize("kind", STORES)
 def test_a_sidecar_explains_as_the_reference_says(kind: str, examples: int) -> None:
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

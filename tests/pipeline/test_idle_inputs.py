@@ -251,7 +251,7 @@ BATCHES = st.lists(
 IDLE_AFTER = st.sampled_from(["5m", "0s", {"versions": "2m"}])
 
 
-@law(15, 100, BATCHES, IDLE_AFTER)
+@law(15, BATCHES, IDLE_AFTER)
 def test_rows_that_are_not_late_are_joined_whatever_the_batches_and_kills(batches, idle_after):
     assert_all_are_joined(batches, idle_after)
 

@@ -31,7 +31,7 @@ from idlestate.retention.policy import TimeDomain
 from idlestate.timers.clock import FakeClock
 from tests.backends.law_cases import ROW_VALUES, Case, cases, rules, times
 from tests.backends.law_runner import policy_of, run_reference, run_table, spec_of
-from tests.lengths import law, short_and_long
+from tests.lengths import by_cases, law
 from tests.pipeline.made_checkpoint import (
     UID,
     make_case,
@@ -82,7 +82,7 @@ def moments(draw: st.DrawFn, case: Case) -> int:
     return draw(st.sampled_from(every)) + off
 
 
-@law(12, 80, cases(is_sorted=False), rules(), st.data())
+@law(12, cases(is_sorted=False), rules(), st.data())
 def test_what_would_be_removed_equals_the_reference(case: Case, rule: Rule, data: st.DataObject):
     reference, (tables, _, _) = run_reference(case), run_table(case, spec_of(case))
     now_ms = data.draw(moments(case))
@@ -100,7 +100,7 @@ def test_what_would_be_removed_equals_the_reference(case: Case, rule: Rule, data
 committed = cases(is_sorted=True).filter(has_times_of_batches).map(swept_as_it_does)
 
 
-@law(12, 80, committed, rules(), st.data())
+@law(12, committed, rules(), st.data())
 def test_a_plan_of_a_checkpoint_changes_nothing_in_it(case: Case, rule: Rule, data: st.DataObject):
     reference, now_ms = run_reference(case), data.draw(moments(case))
     if case.at_batch_time:
@@ -117,7 +117,7 @@ def test_a_plan_of_a_checkpoint_changes_nothing_in_it(case: Case, rule: Rule, da
     assert counted(plan.horizons) == brute_force(reference, rule, now_ms)
 
 
-@short_and_long("examples", 12, 80)
+@by_cases("examples", 12)
 @pytest.mark.parametrize("kind", STORES)
 def test_a_plan_of_a_sidecar_equals_the_reference(kind: str, examples: int) -> None:
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))

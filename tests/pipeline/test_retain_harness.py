@@ -146,7 +146,6 @@ def assert_same(played: Played, harness: RetainHarness, rows: list[Found]) -> No
 
 @law(
     24,
-    100,
     rule=rules,
     batches=st.lists(st.lists(records, min_size=1, max_size=8), min_size=1, max_size=5),
     delay_ms=st.integers(0, 20),
@@ -171,7 +170,6 @@ def test_event_time_equals_the_reference(
 
 @law(
     20,
-    50,
     rule=rules,
     batches=st.lists(
         st.tuples(st.integers(0, 30), st.lists(records, min_size=1, max_size=6)),

@@ -40,11 +40,11 @@ from tests.functions.test_function_law import (
     tuples,
 )
 from tests.functions.test_rejected_records import BEGIN, wary
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.sidecar.steps_in_tasks import UID, Sidecar
 
 
-@short_and_long("examples", 15, 30)
+@by_cases("examples", 15)
 @pytest.mark.parametrize("kind", ["rocksdb", "heap in 2 ranges"])
 def test_a_function_gives_the_rows_of_sparks_own_store(kind: str, examples: int) -> None:
     """Also if the sidecar dies before a batch is committed, and its tasks run again."""

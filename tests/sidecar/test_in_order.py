@@ -30,7 +30,7 @@ from tests.backends.law_runner import Found, run_table, spec_of
 from tests.backends.test_deduplication_law import deduplication_of, with_writes_and_order
 from tests.backends.test_in_order_law import disordered
 from tests.backends.test_law import IDLE, batch, named_case
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.sidecar.test_law import UID, Sidecar, swept_as_it_does
 
 OWN = [name for name in COLUMNS if name != "stamp"]  # `plain_rows` takes times for whole ms
@@ -72,7 +72,7 @@ def sorted_rows(rows: list[Found]) -> list[str]:
     return sorted(repr(sorted(row.items())) for row in rows)
 
 
-@short_and_long("examples", 5, 20)
+@by_cases("examples", 5)
 @pytest.mark.parametrize(
     ("operator", "kind"),
     # What differs between the two stores is tested elsewhere.

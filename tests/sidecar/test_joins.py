@@ -42,7 +42,7 @@ from idlestate.sidecar.server.status import sidecar_page
 from idlestate.web.http_server import Request
 from tests.backends.stream_join_rows import Row, rows_of, spec_of, steps_of
 from tests.backends.test_stream_join_law import Case, cases, policies_of
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.sidecar.sidecar_world import SPEC
 from tests.sidecar.steps_in_tasks import UID, Sidecar
 
@@ -90,7 +90,7 @@ def bag(rows: list[dict[str, Any]]) -> Counter[Any]:
     return Counter(tuple(row.items()) for row in rows)
 
 
-@short_and_long("examples", 10, 25)
+@by_cases("examples", 10)
 @pytest.mark.parametrize("kind", ["rocksdb", "heap", "heap in 2 ranges"])
 def test_a_join_gives_the_rows_of_sparks_own_store(kind: str, examples: int) -> None:
     """Also if the sidecar dies before a batch is committed; both policies may change at any batch,

@@ -37,7 +37,7 @@ from tests.backends.law_runner import (
     steps_of,
 )
 from tests.compare import assert_rows, assert_states
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.reference import Reference
 from tests.sidecar.sidecar_world import STORES, lives_in_parts
 
@@ -151,7 +151,7 @@ def swept_as_it_does(case: Case) -> Case:
     return replace(case, sweeps=sweeps, reference_sweeps=True)
 
 
-@short_and_long("examples", 15, 30)
+@by_cases("examples", 15)
 @pytest.mark.parametrize("kind", STORES)
 def test_an_operator_equals_the_reference(kind: str, examples: int) -> None:
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck), deadline=None)
@@ -190,7 +190,7 @@ def all_times(case: Case) -> list[list[int]]:
     return [times(batch) for batch in case.batches]
 
 
-@short_and_long("examples", 15, 30)
+@by_cases("examples", 15)
 def test_sweeps_between_the_batches_of_event_time_change_nothing(examples: int) -> None:
     """They close what the next batch would have closed, as far as the query has got."""
 

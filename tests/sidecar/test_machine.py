@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 from idlestate.sidecar.core import expired_log_compaction
 from idlestate.sidecar.core.table_edits import KINDS as KINDS_OF_WRITES
 from idlestate.sidecar.protocol.errors import SidecarError
-from tests.lengths import short_and_long
+from tests.lengths import by_cases
 from tests.reference import Record, Reference, Rule
 from tests.sidecar.sidecar_world import KINDS as KINDS_OF_STORES
 from tests.sidecar.sidecar_world import (
@@ -256,7 +256,7 @@ class Machine(RuleBasedStateMachine):
             self.world.check()
 
 
-@short_and_long("examples", 15, 40)
+@by_cases("examples", 15)
 def test_an_operator_does_what_the_reference_does(examples: int) -> None:
     chosen = settings(max_examples=examples, stateful_step_count=40, deadline=None)
     run_state_machine_as_test(Machine, settings=chosen)
