@@ -20,9 +20,7 @@ def marked_rows(events: DataFrame, spec: OperatorSpec, marking: Marking) -> Data
         names = [*names, spec.read_when]
     keys = [name for name, _ in spec.table.given_keys]
     front = [key_hash(keys, is_chain=spec.table.fixed_window is not None).alias(HASH)]
-    back = [
-        F.expr(f"{quoted(name)} AS {quoted(carried_name(name))}") for name in dict.fromkeys(names)
-    ]
+    back = [_col(name).alias(carried_name(name)) for name in dict.fromkeys(names)]
     if not spec.has_time:
         return events.select(*front, *back)
     code: Column = F.lit(0)
