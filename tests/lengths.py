@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 Law = TypeVar("Law", bound=Callable[..., None])
 
-TIMES: Final = int(os.environ.get("IDLESTATE_LAW_TIMES", "3"))
+TIMES: Final = int(os.environ.get("IDLESTATE_LAW_TIMES", "2"))
 """How many times the random cases of the short form the long form of a law has."""
 
 

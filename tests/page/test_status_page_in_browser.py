@@ -6,6 +6,7 @@ from tests.page.browser import VIEWS, Browser
 from tests.page.demo import EVIL, demo, operator, served, sizes
 
 
+@pytest.mark.long
 def test_no_operator(browser: Browser) -> None:
     with served(demo()) as url:
         page = browser.read(f"{url}/")

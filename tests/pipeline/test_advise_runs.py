@@ -54,8 +54,8 @@ def drop(frame: DataFrame, batch_id: int) -> None:
     [
         (Case("wikipedia_edits.json.gz", "user", 30, 45, 5_000, 10), FOREVER_MS),
         (Case("wikipedia_edits.json.gz", "user", 30, 30, 7_000, 0, rows=20_000), None),
-        (Case("globo_clicks.parquet", "session_id", 30, 30, 250_000, 0), FOREVER_MS),
-        (Case("globo_clicks.parquet", "session_id", 30, 45, 250_000, 10), None),
+        (Case("globo_clicks.parquet", "session_id", 30, 30, 100_000, 0, rows=600_000), FOREVER_MS),
+        (Case("globo_clicks.parquet", "session_id", 30, 45, 100_000, 10, rows=600_000), None),
     ],
     ids=["user-forever", "user-by-default", "session_id-forever", "session_id-by-default"],
 )

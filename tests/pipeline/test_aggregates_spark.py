@@ -121,8 +121,12 @@ def test_result_types_are_those_of_spark(events: DataFrame) -> None:
     ("kind", "values", "text"),
     [
         pytest.param(pa.int64(), [2**62, 2**62], "sum(x)", id="long"),
-        pytest.param(pa.int64(), [-(2**63), -1], "sum(x)", id="long-negative"),
-        pytest.param(pa.decimal128(38, 0), [10**38 - 1, 1], "sum(x)", id="decimal"),
+        pytest.param(
+            pa.int64(), [-(2**63), -1], "sum(x)", id="long-negative", marks=pytest.mark.long
+        ),
+        pytest.param(
+            pa.decimal128(38, 0), [10**38 - 1, 1], "sum(x)", id="decimal", marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_sum_that_does_not_fit_is_an_error_as_in_ansi_mode(

@@ -19,22 +19,15 @@ RECORDED = [
 ]
 
 
-def by_backend(every):
-    """Parametrize by backend, and of how many traces one is replayed: in the short form, not every
-    one on disk.
-    """
-    shares = [("hashmap", 1), ("rocksdb", every), ("runs", every), ("rocksdb", 1), ("runs", 1)]
-    return pytest.mark.parametrize(
-        ("backend", "every"),
-        [
-            pytest.param(
-                *(backend, every),
-                id=backend if every == 1 else f"one of {every}-{backend}",
-                marks=pytest.mark.long if backend != "hashmap" and every == 1 else (),
-            )
-            for backend, every in shares
-        ],
-    )
+def by_backend(short, long):
+    """Parametrize by backend, and of how many traces one is replayed; all of those on heap are."""
+    on_disk = ("rocksdb", "runs")
+    shares = [
+        pytest.param("hashmap", 1, id="hashmap"),
+        *(pytest.param(each, short, id=f"one of {short}-{each}") for each in on_disk),
+        *(pytest.param(each, long, id=each, marks=pytest.mark.long) for each in on_disk),
+    ]
+    return pytest.mark.parametrize(("backend", "every"), shares)
 
 
 def recorded(name, backend):
@@ -45,7 +38,7 @@ def recorded(name, backend):
 
 
 @pytest.mark.parametrize("name", RECORDED)
-@by_backend(every=3)
+@by_backend(short=3, long=1)
 def test_golden_state(name, backend, every, record_property):
     traces = recorded(name, backend)[::every]
     if not traces:
@@ -57,7 +50,7 @@ def test_golden_state(name, backend, every, record_property):
 
 
 @pytest.mark.parametrize("name", RECORDED)
-@by_backend(every=6)
+@by_backend(short=6, long=2)
 def test_golden_state_in_event_time(name, backend, every, record_property):
     """The same by the watermark, which never runs back; the clock says something else."""
     traces = recorded(name, backend)[::every]
@@ -102,7 +95,7 @@ def live_keys(run):
     return sum(lives(raw) for raw in run.dump().values())
 
 
-@short_and_long("every", 3, 1)
+@short_and_long("every", 6, 1)
 @pytest.mark.parametrize("backend", ["hashmap", "runs"])
 def test_golden_incremental_cleanup(backend, every, record_property):
     """The order in which expired entries go is that of our table, not of Flink's.

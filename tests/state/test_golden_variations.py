@@ -56,7 +56,7 @@ def outcome(run, step):
     return result, error, raw_of(state, step["key"]) or None
 
 
-@short_and_long("count", 25, 75)
+@short_and_long("count", 12, 40)
 @pytest.mark.parametrize("in_columns", [True, False], ids=["columns", "dicts"])
 def test_golden_variations_are_the_same_on_all_backends(in_columns, count, record_property):
     """So many variations of recorded traces."""
