@@ -1,4 +1,4 @@
-"""Saves the classes that a small query loads, for all JVMs of the tests: `make test` runs it first.
+"""Saves the classes that a small query loads, for all JVMs of `make test-all` and `make crash`.
 
 A JVM of Spark spends 3 of its first 9 seconds of processor time on loading classes.
 """
