@@ -19,13 +19,13 @@ RECORDED = [
 ]
 
 
-def by_backend(short, long):
-    """Parametrize by backend, and of how many traces one is replayed; all of those on heap are."""
+def by_backend(short):
+    """Parametrize by backend and by how many traces one is replayed of: 1, or `short` on disk."""
     on_disk = ("rocksdb", "runs")
     shares = [
         pytest.param("hashmap", 1, id="hashmap"),
         *(pytest.param(each, short, id=f"one of {short}-{each}") for each in on_disk),
-        *(pytest.param(each, long, id=each, marks=pytest.mark.long) for each in on_disk),
+        *(pytest.param(each, 1, id=each, marks=pytest.mark.long) for each in on_disk),
     ]
     return pytest.mark.parametrize(("backend", "every"), shares)
 
@@ -38,7 +38,7 @@ def recorded(name, backend):
 
 
 @pytest.mark.parametrize("name", RECORDED)
-@by_backend(short=3, long=1)
+@by_backend(short=3)
 def test_golden_state(name, backend, every, record_property):
     traces = recorded(name, backend)[::every]
     if not traces:
@@ -50,7 +50,7 @@ def test_golden_state(name, backend, every, record_property):
 
 
 @pytest.mark.parametrize("name", RECORDED)
-@by_backend(short=6, long=2)
+@by_backend(short=6)
 def test_golden_state_in_event_time(name, backend, every, record_property):
     """The same by the watermark, which never runs back; the clock says something else."""
     traces = recorded(name, backend)[::every]
