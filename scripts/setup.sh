@@ -73,12 +73,18 @@ pip_install() {
 }
 
 # Build tools first and by hash; they then build what comes as source (pyspark, ourselves).
-# Everything else has to come as a wheel: nothing is compiled here.
+# Everything else has to come as a wheel: nothing in C is compiled here. Nor does pip compile
+# Python's modules, half of its work, of which most are never imported: what processes of a job
+# import is compiled at once, all else by the first process that imports it.
 install_dependencies() {
     say "installing the locked dependencies (Spark is 450 MB: minutes, the first time)"
-    pip_install --require-hashes --no-deps -r requirements-build.lock
-    pip_install --require-hashes --no-deps --no-build-isolation \
+    pip_install --require-hashes --no-deps --no-compile -r requirements-build.lock
+    pip_install --require-hashes --no-deps --no-compile --no-build-isolation \
         --only-binary :all: --no-binary pyspark -r requirements.lock -r "${LOCKS[2]}"
+    local packages
+    packages=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    "$VENV/bin/python" -m compileall -q -j 0 -x /tests/ \
+        "$packages"/{pyspark,py4j,pyarrow,numpy,pandas}
 }
 
 install_package() {
