@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from contestants import CONTESTANTS, UID
 from executors import held_by_executor
 from idlestate import read_state
+from idlestate.metrics.newest_shard_reports import reports_in
 from recipes import Windows
 from session import LOCAL, read_events, start_session
 from written import written_per_batch
@@ -108,8 +109,8 @@ def _shards(progress: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The newest report of each shard of retain."""
     found: dict[int, dict[str, Any]] = {}
     for each in progress:
-        for report in each.get("observedMetrics", {}).get(f"idlestate:{UID}", {}).get("shards", []):
-            found[report["shard"]] = report
+        for report in reports_in(each, UID) or []:
+            found[report.shard] = report.as_dict()
     return list(found.values())
 
 

@@ -10,7 +10,7 @@ from idlestate.backends.checkpoint.policy_journal import PolicyJournal
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import reached_watermark_ms, read_batch_times
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.backends.shards.shard_report import ShardReport, report_of
+from idlestate.backends.shards.shard_report import OBSERVATION, ShardReport, report_of
 from idlestate.metrics.operator_statistics import OperatorStatistics
 from idlestate.metrics.shard_totals import operator_statistics
 from idlestate.retention.policy import Policy
@@ -90,11 +90,11 @@ class NewestShardReports:
         self._reports.clear()
         self._reached_ms, self._begun_with = 0, -1
 
-    def take(self, batch_id: int, reports: Iterable[Mapping[str, Any]]) -> None:
+    def take(self, batch_id: int, reports: Iterable[ShardReport]) -> None:
         """Take the reports of a batch from Spark's progress."""
         if batch_id <= self._begun_with:
             return
-        self._reports |= {each["shard"]: ShardReport(**each) for each in reports}
+        self._reports |= {each.shard: each for each in reports}
         self._follow_policy()
         self._follow_time(batch_id)
 
@@ -116,7 +116,7 @@ class NewestShardReports:
             self._reached_ms = reached_watermark_ms(self._checkpoint, batch_id)
 
 
-def reports_in(progress: Mapping[str, Any], name: str) -> list[Mapping[str, Any]] | None:
+def reports_in(progress: Mapping[str, Any], uid: str) -> list[ShardReport] | None:
     """The reports of an operator in the progress of a batch; None if the batch has none."""
-    observed = progress.get("observedMetrics", {}).get(name)
-    return None if observed is None else observed["shards"]
+    observed = progress.get("observedMetrics", {}).get(f"{OBSERVATION}{uid}")
+    return None if observed is None else [*map(ShardReport.from_json, observed["reports"])]

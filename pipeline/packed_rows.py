@@ -6,7 +6,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
-from idlestate.backends.shards.shard_report import OBSERVATION, REPORT_FIELDS
+from idlestate.backends.shards.shard_report import OBSERVATION
 from idlestate.pipeline.changelog_unpacker import changelog_schema, unpacker
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import CELL_TYPE, HIGHEST, packer, visits
@@ -52,10 +52,7 @@ def visited(times: DataFrame, spec: OperatorSpec) -> DataFrame:
 
 def unpacked(changed: DataFrame, spec: OperatorSpec) -> DataFrame:
     """The output of the stateful step as the changelog; its reports go into Spark's progress."""
-    # Reports are observed before change rows are unpacked: a few rows instead of all. As text,
-    # since each column that Python builds asks the JVM several times; without back-quotes, which
-    # a setting of Spark makes regular expressions.
-    report = f"struct({', '.join(REPORT_FIELDS)})"
-    reports = F.expr(f"collect_list(CASE WHEN shard IS NOT NULL THEN {report} END) AS shards")
+    # Reports are observed before change rows are unpacked: a few rows instead of all.
+    reports = F.expr("collect_list(report) AS reports")
     observed = observe(changed, f"{OBSERVATION}{spec.uid}", reports)
     return observed.select("cell", "rejected").mapInArrow(unpacker(spec), changelog_schema(spec))

@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 from idlestate.backends.checkpoint.operator_layout import layout_path, read_layout
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import newest_batch
-from idlestate.backends.shards.shard_report import OBSERVATION
 from idlestate.errors import IdlestateError
 from idlestate.metrics import families
 from idlestate.metrics.driver_metrics import DriverMetrics
@@ -224,7 +223,7 @@ class SessionMetrics:
         self._spark_metrics.take(progress, has_ours=keeps_state)
         for spec in specs:
             assert checkpoint is not None
-            observed = reports_in(progress, f"{OBSERVATION}{spec.uid}")
+            observed = reports_in(progress, spec.uid)
             if observed is not None:
                 seconds = progress["durationMs"]["triggerExecution"] / 1000
                 reports = self._of(spec, checkpoint)

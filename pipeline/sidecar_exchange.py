@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from idlestate.backends.checkpoint.shard_partitions import spark_partition
 from idlestate.backends.shards.late_and_rejected_rows import failed_as_json
 from idlestate.backends.shards.row_counts import RowsByInput, of_texts
-from idlestate.backends.shards.shard_report import REPORT_FIELDS, reported
+from idlestate.backends.shards.shard_report import reported
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.sidecar_link import link_of_task
@@ -29,16 +29,7 @@ from idlestate.sidecar.protocol.routes import Routes
 from idlestate.sidecar.protocol.sender import Sender
 
 _TRIES = 5
-EXCHANGED = pa.schema(
-    [
-        *(
-            (name, pa.list_(pa.int64()) if is_list else pa.int64())
-            for name, is_list in REPORT_FIELDS.items()
-        ),
-        ("cell", pa.binary()),
-        ("rejected", pa.string()),
-    ]
-)
+EXCHANGED = pa.schema([("report", pa.string()), ("cell", pa.binary()), ("rejected", pa.string())])
 """The columns of the stateful step's output: a report per shard, then cells of change rows."""
 
 
@@ -194,7 +185,7 @@ class _Exchange:
     def _reports(self, figures: dict[str, dict[str, Any]]) -> pa.RecordBatch:
         times, version = self._batch.times, self._batch.in_force.version
         reports = [reported(each, version, times) for each in figures.values()]
-        return _rows(**{name: [getattr(each, name) for each in reports] for name in REPORT_FIELDS})
+        return _rows(report=[each.to_json() for each in reports])
 
 
 def _rows(**columns: Sequence[Any]) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, ValueState
-from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.late_and_rejected_rows import failed_as_json
@@ -20,22 +20,16 @@ from idlestate.backends.shards.own_accumulator import Classes
 from idlestate.backends.shards.row_counts import RowsByInput, of_texts
 from idlestate.backends.shards.shard_batch import Advanced, advance
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.backends.shards.shard_report import REPORT_FIELDS, report_of
+from idlestate.backends.shards.shard_report import report_of
 from idlestate.errors import IdlestateError
 from idlestate.pipeline.spark.python_worker import settle
 from idlestate.pipeline.spark.task_errors import marked
 from idlestate.pipeline.task_batch import TaskBatch, open_task_batch
 from idlestate.retention.policy import FOREVER_MS, TimeDomain
 
-REPORT_SCHEMA = StructType(
-    [
-        StructField(name, ArrayType(LongType()) if is_list else LongType())
-        for name, is_list in REPORT_FIELDS.items()
-    ]
-)
 OUTPUT_SCHEMA = StructType(
     [
-        *REPORT_SCHEMA.fields,
+        StructField("report", StringType()),
         StructField("cell", BinaryType()),
         StructField("rejected", StringType()),
     ]
@@ -97,7 +91,7 @@ class StepOnSparkState:
         except IdlestateError as error:
             raise marked(error, self._uid) from error
         report = report_of(record, self._batch.in_force, self._batch.times)
-        yield _row(**report.as_dict())
+        yield _row(report=report.to_json())
         for cell in advanced.cells:
             yield _row(cell=cell)
         failed = failed_as_json(advanced.failed, self._batch.times.batch_id)

@@ -1,7 +1,8 @@
 """The report of a shard to the driver: its absolute figures after a batch."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from idlestate.backends.shards.batch_times import BatchTimes
@@ -15,11 +16,23 @@ OBSERVATION = "idlestate:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardReport(ShardStatistics):
-    """A shard's figures after a batch, the batch, and the policy version."""
+    """A shard's figures after a batch, the batch, and the policy version.
+
+    It travels as text: Spark would plan, convert and compile a column for each figure.
+    """
 
     batch_id: int
     batch_time_ms: int
     policy_version: int
+
+    def to_json(self) -> str:
+        """The report as JSON, as it is observed."""
+        return json.dumps(self.as_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> "ShardReport":
+        """The report that `to_json` wrote."""
+        return cls(**json.loads(text))
 
 
 def report_of(record: ShardRecord, in_force: PolicyVersion, times: BatchTimes) -> ShardReport:
@@ -35,7 +48,3 @@ def reported(figures: Mapping[str, Any], policy_version: int, times: BatchTimes)
         batch_time_ms=times.time_ms,
         policy_version=policy_version,
     )
-
-
-REPORT_FIELDS = {field.name: field.type is not int for field in fields(ShardReport)}
-"""The figures of a report, and whether each is a list of numbers."""

@@ -4,6 +4,7 @@ Ends with 1 when a final state, an expire row or a count differs from the oracle
 """
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from idlestate import Policy, configure, retain
+from idlestate.metrics.newest_shard_reports import reports_in
 from idlestate.retention.policy import FOREVER_MS
 from tests.oracle.comparing import differences
 from tests.oracle.data_sets import DATA_SETS, DataSet
@@ -103,8 +105,8 @@ def watch(query: StreamingQuery, rows: int, began: float) -> None:
                 continue
             told = progress.batchId
             read = sum(each.numInputRows for each in query.recentProgress if each.batchId <= told)
-            shards = progress.observedMetrics[f"idlestate:{UID}"]["shards"]
-            live = sum(shard["live_keys"] for shard in shards)
+            reports = reports_in(json.loads(progress.json), UID) or []
+            live = sum(each.live_keys for each in reports)
             say(
                 f"  batch {told}: {read:,} of {rows:,} rows, {live:,} live keys, "
                 f"{monotonic() - began:.0f} s"

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate import Policy, advise, retain
+from idlestate.metrics.newest_shard_reports import reports_in
 from idlestate.retention.policy import FOREVER_MS
 from tests.pipeline.streams import TIMESTAMP, Feed, shards
 
@@ -96,7 +97,7 @@ def test_advice_is_what_a_run_does(
     query.awaitTermination()
 
     held = [
-        sum(shard["live_keys"] for shard in progress.observedMetrics[f"idlestate:{UID}"]["shards"])
+        sum(each.live_keys for each in reports_in(json.loads(progress.json), UID) or [])
         for progress in query.recentProgress
         if progress.numInputRows
     ]

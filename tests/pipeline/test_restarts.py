@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from idlestate import Policy, configure
 from idlestate.errors import RefusedError
+from idlestate.metrics.newest_shard_reports import reports_in
 from idlestate.retention.policy import FOREVER_MS
 from tests.compare import assert_rows, assert_states
 from tests.pipeline.clicks import (
@@ -212,21 +213,21 @@ def test_two_queries_of_one_session_run_side_by_side(spark: SparkSession, tmp_pa
 def assert_reports_equal_the_state(spark: SparkSession, query: Any, checkpoint: Path) -> None:
     """What a query tells of its shards in its last progress is what they hold."""
     progress = query.lastProgress
-    reports = progress["observedMetrics"]["idlestate:clicks"]["shards"]
+    reports = reports_in(progress, "clicks")
     assert reports
     kept = {shard.shard: shard for shard in shards(spark, checkpoint, "clicks")}
     for report in reports:
-        state = kept[report["shard"]]
-        assert report["batch_id"] == progress["batchId"]
-        assert report["live_keys"] == state.live_keys
-        assert report["state_bytes"] == state.current.bytes
-        assert report["remembered_keys"] == state.remembered.live
-        assert report["created"] == state.tally.created
-        assert report["returning_keys"] == state.tally.returning_keys == sum(report["absences"])
-        assert tuple(report["absences"]) == state.tally.absences
-        assert report["expired_idle"] == state.tally.expired[2]
-        assert report["input"] == state.rows.input
-        assert report["keys_ever_seen"] == state.keys_ever_seen(Policy(remember_ms=FOREVER_MS))
+        state = kept[report.shard]
+        assert report.batch_id == progress["batchId"]
+        assert report.live_keys == state.live_keys
+        assert report.state_bytes == state.current.bytes
+        assert report.remembered_keys == state.remembered.live
+        assert report.created == state.tally.created
+        assert report.returning_keys == state.tally.returning_keys == sum(report.absences)
+        assert tuple(report.absences) == state.tally.absences
+        assert report.expired_idle == state.tally.expired[2]
+        assert report.input == state.rows.input
+        assert report.keys_ever_seen == state.keys_ever_seen(Policy(remember_ms=FOREVER_MS))
 
 
 def test_state_partitions_and_shards_are_those_of_the_first_start(

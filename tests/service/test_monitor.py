@@ -1,7 +1,7 @@
 """What a running query is told by, from Spark's progress; without Spark."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,7 +54,7 @@ class Query:
 
     def progress(self, batch_id: int, read: int, *reports: ShardReport, **other: Any) -> None:
         """Spark reports a batch that read so many rows of all sources."""
-        observed = {f"{OBSERVATION}{UID}": {"shards": [asdict(each) for each in reports]}}
+        observed = {f"{OBSERVATION}{UID}": {"reports": [each.to_json() for each in reports]}}
         facts = {
             "id": "query-1",
             "name": None,

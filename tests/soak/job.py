@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import idlestate
+from idlestate.metrics.newest_shard_reports import reports_in
 from tests.soak import orders, visits
 
 STREAMS = {"retain": visits, "join": orders}
@@ -88,8 +89,7 @@ class Notes:
         self._heap = self._memory.getHeapMemoryUsage().getUsed()
 
     def _facts(self, progress: dict[str, Any]) -> dict[str, Any]:
-        observed = progress.get("observedMetrics", {}).get(f"idlestate:{UID}", {})
-        shards = observed.get("shards", [])
+        shards = [each.as_dict() for each in reports_in(progress, UID) or []]
         # A shard whose files hold fewer rows than before merged them all.
         merged = sum(each["stored_rows"] < self._stored.get(each["shard"], 0) for each in shards)
         self._stored |= {each["shard"]: each["stored_rows"] for each in shards}
