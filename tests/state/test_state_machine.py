@@ -24,7 +24,7 @@ from tests.state.state_steps import CALLS, TTLS
 STEPS = int(os.environ.get("IDLESTATE_FUZZ_STEPS", "0"))
 """Of all tests here together, 0 for the short and the long form."""
 
-SHORT, LONG = 900, 4_000
+SHORT, LONG = 700, 4_000
 STEPS_EACH = {SHORT: 45, LONG: 100}
 """Of a life, by the steps of all tests: each rule has its lives in both forms."""
 
