@@ -27,7 +27,7 @@ PYTEST = $(WITH_JAVA) $(BIN)/pytest --dist worksteal --durations 20
 # Tests of pages are skipped where there is no browser.
 BROWSER = scripts/browser.sh --install build/page-tools
 
-.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar observe oracle fuzz laws mutants crash crash-sidecar crash-backend soak page-test schema dashboards lock clean
+.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar bench-test observe oracle fuzz laws mutants crash crash-sidecar crash-backend soak page-test schema dashboards lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -70,6 +70,10 @@ bench: bench-state ## measure keyed state, the pipeline against Spark's own oper
 bench-state: setup ## measure keyed state against dict, rocksdict and Redis (STATE="--quick")
 	@scripts/redis.sh
 	@$(BIN)/python benchmarks/state.py $(STATE)
+
+bench-test: setup ## run the quick form of every benchmark, to see that it works
+	@scripts/redis.sh
+	@IDLESTATE_BENCH_SMOKE=1 $(WITH_JAVA) $(BIN)/pytest tests/benchmarks $(ARGS)
 
 observe: setup ## run a demo job, a sidecar and Prometheus with the alerts, until Ctrl-C
 	@$(WITH_JAVA) $(BIN)/python scripts/observe.py build/observe $(ARGS)

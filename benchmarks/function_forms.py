@@ -40,7 +40,7 @@ from third_events import (
 )
 
 STEP = "advance, all shards"
-BATCHES, WARM_UP = 5, 2
+BATCHES, WARM_UP = {FULL: 5, QUICK: 2}, {FULL: 2, QUICK: 1}
 FORMS = ("one key per call", "many keys", "both forms")
 FUNCTIONS: dict[str, tuple[Callable[[int], KeyedProcessFunction], ...]] = {
     "one input": (Third, ThirdBatched, ThirdBoth),
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="small batches")
     scale = QUICK if parser.parse_args(argv).quick else FULL
     for draw in (Draw.UNIFORM, Draw.ZIPF):
-        recipe = Recipe(draw=draw, rows=scale.rows, batches=BATCHES, ids=scale.ids)
+        recipe = Recipe(draw=draw, rows=scale.rows, batches=BATCHES[scale], ids=scale.ids)
         quiet_ms = nothing_due(recipe).max_ms
         batches = [[numbered(rows) for rows in tasks] for tasks in tasks_of(recipe)]
         for inputs, functions in FUNCTIONS.items():
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     player = Player(spec_of(function(quiet_ms)), Path(folder))
                     for at, tasks in enumerate(batches):
                         player.play(at, tasks, watch)
-                later_ms = watch.cpu_ms[STEP][WARM_UP:]
+                later_ms = watch.cpu_ms[STEP][WARM_UP[scale] :]
                 rate = recipe.rows / statistics.median(later_ms) * 1000
                 alone = alone or rate
                 shown = f"{draw:<8} {inputs:<10} {form:<17}"

@@ -30,7 +30,7 @@ from idlestate.state.backend_factory import open_backend
 from idlestate.timers.clock import FakeClock
 from state_contestants import HOUR_MS, SOON, Contestant, Keyed, PlainDict, RawRocksDB, redis_server
 from state_large import large_items
-from state_memory import bytes_a_key, disk_ratio, sweep_rates, touch_memory
+from state_memory import KEY_BYTES, bytes_a_key, disk_ratio, sweep_rates, touch_memory
 from state_pauses import snapshot_pauses
 
 BATCH = 50_000
@@ -71,6 +71,9 @@ class Keys:
         self._chance = random.Random(7)
         self._times = np.random.default_rng(7)
 
+    def __len__(self) -> int:
+        return len(self._all)
+
     def some(self, count: int) -> list[str]:
         return self._chance.sample(self._all[:count], min(count, len(self._all)))
 
@@ -82,11 +85,11 @@ class Keys:
         return self._times.integers(0, SOON, count)
 
 
-def rate(contestant: Contestant, prepare: Prepare) -> float:
+def rate(contestant: Contestant, prepare: Prepare, keys: Keys) -> float:
     """Operations a second of processor time, of one round."""
     work = prepare()
     gc.collect()
-    touch_memory()
+    touch_memory(len(keys) * KEY_BYTES)
     start = time.process_time() + contestant.processor_s()
     done = work()
     spent = time.process_time() + contestant.processor_s() - start
@@ -103,7 +106,7 @@ def rates_of(contestants: Sequence[Contestant], keys: Keys, calls: int) -> list[
             each_once = list(zip(contestants, ways, rounds, strict=True))
             for contestant, way, rates in reversed(each_once) if turn % 2 else each_once:
                 if name in way:
-                    rates.append(rate(contestant, way[name]))
+                    rates.append(rate(contestant, way[name], keys))
         for each, rates in zip(found, rounds, strict=True):
             if rates:
                 each[name] = statistics.median(rates)

@@ -22,16 +22,17 @@ BUDGET = 50_000
 TTL = StateTtlConfig(ttl_ms=HOUR_MS, update_type=UpdateType.ON_READ_AND_WRITE)
 
 
-TOUCHED_BYTES = 1 << 28
+KEY_BYTES = 512
+"""More memory than a key takes in any of the measured calls."""
 
 
-def touch_memory(size_bytes: int = TOUCHED_BYTES) -> None:
+def touch_memory(size_bytes: int) -> None:
     """Have memory that the work may take: on a virtual machine it costs at its first touch."""
     np.empty(size_bytes, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
 
 
-def _rate(work: Callable[[], int]) -> float:
-    touch_memory()
+def _rate(work: Callable[[], int], batches: list[pa.Array]) -> float:
+    touch_memory(sum(map(len, batches)) * KEY_BYTES)
     start = time.process_time()
     done = work()
     return done / (time.process_time() - start)
@@ -60,7 +61,7 @@ def sweep_rates(
                 return removed
 
             told = "sweep, records wanted" if records else "sweep, nobody reads the records"
-            yield told, _rate(sweep), aims[records]
+            yield told, _rate(sweep, batches), aims[records]
             assert backend.size("v") == 0
     yield "idle windows: timers, cleanup time, records", _idle(kind, folder, batches), aims[1]
 
@@ -88,7 +89,7 @@ def _idle(kind: Any, folder: Path, batches: list[pa.Array]) -> float:
                 backend.commit()
             return taken
 
-        return _rate(take)
+        return _rate(take, batches)
 
 
 def bytes_a_key(batches: list[pa.Array]) -> float:

@@ -1,7 +1,6 @@
 """The benchmarks measure what they say, and each kind of run works."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from tests.benchmarks.quick_form import quick_form
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -301,11 +302,9 @@ def test_forms_of_functions_are_measured_against_each_other() -> None:
     assert [line.endswith(" 1.00x") for line in lines[::3]] == [True] * 4
 
 
+@pytest.mark.long
 @pytest.mark.spark
-@pytest.mark.skipif(
-    "IDLESTATE_BENCH_SMOKE" not in os.environ,
-    reason="starts several JVMs for minutes: set IDLESTATE_BENCH_SMOKE=1",
-)
+@quick_form
 def test_quick_form_measures_each_kind_of_run(tmp_path: Path) -> None:
     names = ("uniform/groupBy", "uniform/retain-event/churn", "small-uniform/ttl")
     only = [word for name in (*names, "forget/retain-event") for word in ("--only", name)]

@@ -9,6 +9,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from tests.benchmarks.quick_form import quick_form
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
@@ -58,6 +60,7 @@ def test_what_metrics_add_is_held_against_the_time_of_all_processes(
 
 @pytest.mark.long
 @pytest.mark.spark
+@quick_form
 def test_metrics_are_measured_against_the_same_query_without() -> None:
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / "served_metrics.py"), "--quick"],

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.quick_form import quick_form
+
 MAIN = Path(__file__).resolve().parents[2] / "benchmarks" / "main.py"
 
 
 @pytest.mark.long
+@quick_form
 def test_writes_beside_redis_look_ups_sweeps_and_starts_are_in_the_report(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(MAIN), "--quick", "--only", "sidecar", "--out", str(tmp_path)],
