@@ -53,10 +53,12 @@ test: setup ## run lint, type checks and the short form of every test (ARGS="-k 
 	$(PYTEST) -n $(TESTERS) -m "not long" $(ARGS); tests=$$?; \
 	wait $$types || tests=1; cat $(SAID); exit $$tests
 
+# The first minute of the long tests needs no JVM: time to save the classes that all others load.
 test-all: test ## run everything: make test, then the long tests (kills, soak, clusters, S3, long random tests)
 	@echo "test-all: the long tests"
-	@$(WITH_JAVA) $(BIN)/python tests/share_classes.py
-	@$(PYTEST) -n $(LONG_TESTERS) -m long $(ARGS)
+	@$(WITH_JAVA) $(BIN)/python tests/share_classes.py & classes=$$!; \
+	$(PYTEST) -n $(LONG_TESTERS) -m long $(ARGS); tests=$$?; \
+	wait $$classes || tests=1; exit $$tests
 
 check: setup ## run lint, format and type checks only
 	@$(LINT) && $(TYPES)

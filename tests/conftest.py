@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from idlestate.pipeline.spark.spark_version import spark_version
 from tests import leftovers
-from tests.quick_jvm import JAVA_OPTIONS, quick_jvm
+from tests.quick_jvm import JAVA_OPTIONS, WITHOUT_CLASSES, quick_jvm
 from tests.quick_spark import quick_home
 
 DATA_DIR = "IDLESTATE_DATA_DIR"
@@ -87,7 +87,12 @@ def give_way() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Of parallel test processes, the one with Spark goes first: its tests take longest."""
+    """Let JVMs use the archive of classes once it is there, and the process with Spark go first.
+
+    Of parallel test processes that one has the tests that take longest.
+    """
+    if os.environ[JAVA_OPTIONS] == WITHOUT_CLASSES:
+        os.environ[JAVA_OPTIONS] = quick_jvm()
     if "PYTEST_XDIST_WORKER" in os.environ and item.path not in FIRST:
         give_way()
 
