@@ -1,10 +1,12 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from pyspark.sql import SparkSession
 
 from idlestate import configure
+from tests.quick_python import quick_python
 
 PARTITIONS = 2
 SHUFFLE = "spark.sql.shuffle.partitions"
@@ -42,14 +44,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # themselves keep Spark's default.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        # What `configure` sets for the Python that runs the tests.
+        .config("spark.python.daemon.module", "idlestate.pipeline.worker_daemon")
         # As in `idlestate run`.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .getOrCreate()
     )
-    try:
-        yield configure(session)
-    finally:
-        session.stop()
+    with TemporaryDirectory() as short, quick_python(Path(short)) as program:
+        session.sparkContext.pythonExec = str(program)
+        try:
+            yield configure(session)
+        finally:
+            session.stop()
 
 
 @pytest.fixture

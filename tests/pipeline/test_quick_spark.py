@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.quick_jvm import CLASSES, JAVA_OPTIONS, WITHOUT_CLASSES, quick_jvm
+from tests.quick_python import WORKER, quick_python
 from tests.quick_spark import UNUSED_JARS, java_compiler, quick_home
 
 COMPILED = pytest.mark.skipif(java_compiler() is None, reason="this Java has no compiler")
@@ -72,3 +73,27 @@ def test_saved_classes_are_used_where_there_are_some(
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert done.stdout == ""
     assert "archive" not in done.stderr
+
+
+def test_a_quick_python_runs_programs_as_ever(tmp_path: Path) -> None:
+    with quick_python(tmp_path) as python:
+        done = subprocess.run(
+            [python, "-c", "import sys; print(sys.executable)"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert done.stdout == f"{sys.executable}\n"
+
+
+def test_a_forked_worker_that_fails_says_why(tmp_path: Path) -> None:
+    with quick_python(tmp_path) as python:
+        done = subprocess.run(
+            [python, "-m", WORKER],
+            env={"PYTHON_WORKER_FACTORY_PORT": "no number"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "invalid literal for int() with base 10: 'no number'" in done.stderr
