@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib import import_module
 from typing import Any
 
 from idlestate.service.cli import main
@@ -12,4 +13,6 @@ with given["output"] as output:
 os.environ.clear()
 os.environ.update(given["environment"])
 os.chdir(given["folder"])
+sys.path.append(given["tests"])
+import_module("forked_workers").fork_workers()
 main(given["arguments"])

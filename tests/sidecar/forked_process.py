@@ -13,7 +13,13 @@ from runpy import run_path
 
 _MAIN = str(Path(__file__).with_name("forked_main.py"))
 _FORKING = multiprocessing.get_context("forkserver")
-_FORKING.set_forkserver_preload(["idlestate.service.cli", "idlestate.sidecar.server.serving"])
+_FORKING.set_forkserver_preload(
+    [
+        "idlestate.service.cli",
+        "idlestate.sidecar.server.serving",
+        "idlestate.sidecar.workers.worker_serving",
+    ]
+)
 
 
 class ForkedProcess:
@@ -26,6 +32,7 @@ class ForkedProcess:
                 "arguments": [*arguments],
                 "environment": dict(environment),
                 "folder": str(Path.cwd()),
+                "tests": str(Path(__file__).parent),
                 "output": writing,
             }
             # By path: the fork knows no package of tests.

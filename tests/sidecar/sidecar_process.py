@@ -151,8 +151,9 @@ class Sidecar:
         return self.process.pid
 
     def workers(self) -> list[int]:
-        """The pids of its workers."""
-        return sorted(each.pid for each in processes().values() if each.parent == self.pid)
+        """The pids of its workers, which lead groups of their own."""
+        every = processes().values()
+        return sorted(one.pid for one in every if one.parent == self.pid and one.group == one.pid)
 
     def next_line(self) -> str:
         assert self.process is not None
