@@ -43,6 +43,7 @@ OWN_JOB = Path(__file__).with_name("own_job.py")
 ONE_MACHINE, TWO_EXECUTORS = "local[2]", "local-cluster[2,1,1024]"
 SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": RETAINED,
+    "spark.log.level": "WARN",  # as in `idlestate run`
     # What an executor that was killed had shuffled is asked for in vain.
     "spark.shuffle.io.maxRetries": 1,
     "spark.shuffle.io.retryWait": "100ms",

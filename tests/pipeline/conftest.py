@@ -10,7 +10,13 @@ from tests.quick_python import quick_python
 
 PARTITIONS = 2
 SHUFFLE = "spark.sql.shuffle.partitions"
-LOG4J = "status = error\nrootLogger.level = off\n"
+LOG4J = """status = error
+appender.none.type = Null
+appender.none.name = none
+rootLogger.level = off
+rootLogger.appenderRef.none.ref = none
+"""
+"""Without an appender Spark would take it for no configuration, and log every message."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
