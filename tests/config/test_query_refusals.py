@@ -14,6 +14,7 @@ from tests.config.test_query_over import CASES as OVERS
 from tests.config.test_query_plans import COMPUTED, PLAIN
 from tests.config.test_query_windows import DEDUPLICATED
 from tests.config.test_refusals import table
+from tests.lengths import law
 
 ACCEPTED = [
     *(case[0] for case in (*PLAIN, *COMPUTED, *DEDUPLICATED, *JOINS, *ROW_JOINS, *OVERS)),
@@ -107,7 +108,7 @@ def plan_or_refusal(query: str) -> None:
         assert 1 <= place.column <= len(query) + 1
 
 
-@given(mutations())
+@law(35, mutations())
 def test_changed_queries_have_a_plan_or_a_refusal(query: str) -> None:
     plan_or_refusal(query)
 

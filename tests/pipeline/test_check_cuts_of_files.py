@@ -125,7 +125,10 @@ def test_a_window_has_no_policy(tmp_path: Path) -> None:
     ("fields", "records", "fewest"),
     [
         ("    kind: process\n    in_order: false\n" + called("Sums"), RECORDS, 2),
-        ("    kind: co_process\n    in_order: false\n" + RIGHT + called("Newest"), PAIRS, 2),
+        pytest.param(
+            *("    kind: co_process\n    in_order: false\n" + RIGHT + called("Newest"), PAIRS, 2),
+            marks=pytest.mark.long,
+        ),
         ("    kind: deduplicate\n", RECORDS, 2),
     ],
 )

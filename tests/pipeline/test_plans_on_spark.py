@@ -104,7 +104,8 @@ def test_what_a_query_leaves_is_planned_explained_and_kept(
     assert PolicyJournal(journal, UID).versions[-1].policy == allowed
 
 
-@pytest.mark.parametrize("backend", [pytest.param("spark", marks=pytest.mark.long), "heap"])
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["spark", "heap"])
 def test_commands_answer_while_the_query_runs(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, backend: str
 ) -> None:

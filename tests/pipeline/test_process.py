@@ -296,6 +296,7 @@ def test_a_query_calls_a_function_with_many_keys(
     assert {row["what"] for row in rows} == {"a", "b", "c", "quiet"}
 
 
+@pytest.mark.long
 def test_states_change_as_definitions_do(spark: SparkSession, tmp_path: Path) -> None:
     class Wider(Alert):
         count = ValueStateDescriptor(name="count", value_type=pa.int64(), default=0)

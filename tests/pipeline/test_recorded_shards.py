@@ -104,6 +104,7 @@ class Query:
         return recorded_shards(folder, UID, read_layout(folder, UID), committed_batch(folder))
 
 
+@pytest.mark.long
 @needs_repartition
 def test_copies_are_the_state_after_rollback_replay_and_repartition(
     spark: SparkSession, tmp_path: Path

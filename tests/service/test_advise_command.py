@@ -108,6 +108,7 @@ def test_a_picture_of_an_unknown_kind_is_refused_before_the_log_is_read() -> Non
     assert (code, err) == (2, "--picture x.jpg: the file must end in .svg or .png\n")
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_spark_prints_the_same(log: Path, start_in: Callable[[Path], None]) -> None:
     start_in(log.parent)

@@ -54,7 +54,9 @@ class Program:
 
 
 @pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.long), "rocksdb"])
-@pytest.mark.parametrize(("workers", "rows"), [(1, 1), (2, LARGE)])
+@pytest.mark.parametrize(
+    ("workers", "rows"), [(1, 1), pytest.param(2, LARGE, marks=pytest.mark.long)]
+)
 def test_every_acknowledged_write_counts_once_though_the_sidecar_is_killed(
     made: Any, backend: str, workers: int, rows: int
 ) -> None:
