@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from idlestate import advise
 from idlestate.advisor.html_report import html_report
@@ -23,6 +24,7 @@ def served(page: str) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.port}/"
 
 
+@pytest.mark.long
 def test_advice_is_readable_in_every_view(browser: Browser) -> None:
     times = np.concatenate([key * 3_600_000 + MINUTE_MS * np.arange(10) ** 3 for key in range(50)])
     events = pa.table(

@@ -50,6 +50,7 @@ class Query:
         }
 
 
+@pytest.mark.long
 def test_a_query_goes_on_over_other_partitions(spark: SparkSession, tmp_path: Path) -> None:
     query = Query(spark, tmp_path)
     batches = hours(0, HOURS)

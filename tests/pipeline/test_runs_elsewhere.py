@@ -215,6 +215,7 @@ def test_a_moved_checkpoint_keeps_its_runs_and_a_copy_may_not_have_them(tmp_path
     assert json.loads(place.read("idlestate.json"))["checkpoint"] == str(tmp_path / "copy")
 
 
+@pytest.mark.long
 def test_a_store_that_is_away_is_named_nothing_is_lost_and_nothing_begun(
     s3: S3Server, loaded: tuple[str, ShardRecord], tmp_path: Path
 ) -> None:
