@@ -53,7 +53,8 @@ test: setup ## run lint, type checks and the short form of every test (ARGS="-k 
 	$(PYTEST) -n $(TESTERS) -m "not long" $(ARGS); tests=$$?; \
 	wait $$types || tests=1; cat $(SAID); exit $$tests
 
-# The first minute of the long tests needs no JVM: time to save the classes that all others load.
+# The classes of JVMs are saved while the first long tests run: one that starts before that loads
+# its classes itself.
 test-all: test ## run everything: make test, then the long tests (kills, soak, clusters, S3, long random tests)
 	@echo "test-all: the long tests"
 	@$(WITH_JAVA) $(BIN)/python tests/share_classes.py & classes=$$!; \

@@ -9,6 +9,7 @@ else. For all other purposes the program is the Python that runs the tests.
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -52,20 +53,19 @@ def quick_python(folder: Path) -> Iterator[Path]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as forking:
         assert forking.stdout is not None
         assert forking.stdout.read(1), "the process that forks has ended"
-        yield program
-        forking.kill()
+        yield program  # afterwards, or when this process is killed, its input ends
 
 
 def fork_workers(address: str) -> None:
-    """Fork a worker for each connection."""
+    """Fork a worker for each connection, until the input ends."""
     for name in PRELOADED:
         __import__(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for workers
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel removes ended workers
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.bind(address)
         server.listen()
         os.write(STREAMS[1], b"+")
-        while True:
+        while server in select.select([server, sys.stdin], [], [])[0]:
             link, _ = server.accept()
             with link:
                 if not os.fork():

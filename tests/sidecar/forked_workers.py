@@ -8,10 +8,12 @@ sidecar, which waits for them as for any child.
 import ctypes
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 from idlestate.sidecar.workers import worker_process, worker_supervisor
@@ -26,18 +28,20 @@ def fork_workers() -> None:
     ForkedWorker.asking, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if not os.fork():
         ForkedWorker.asking.close()
-        while not _fork_one(asked):
-            pass
+        while streams := socket.recv_fds(asked, 1, 2)[1]:  # none when the sidecar has ended
+            _fork_one(asked, streams)
         os._exit(0)
     asked.close()
-    worker_supervisor.subprocess = ForkedWorker  # type: ignore[assignment]
+    worker_supervisor.subprocess = SimpleNamespace(
+        Popen=ForkedWorker, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired
+    )
 
 
-def _fork_one(asked: socket.socket) -> bool:
-    """Fork a worker by way of a process that ends at once; whether nobody asks any more."""
-    _, streams, _, _ = socket.recv_fds(asked, 1, 2)
-    if not streams:
-        return True
+def _fork_one(asked: socket.socket, streams: list[int]) -> None:
+    """Fork a worker and send its pid.
+
+    Its parent ends at once, so that the worker becomes a child of the sidecar.
+    """
     between = os.fork()
     if not between:
         pid = os.fork()
@@ -48,7 +52,6 @@ def _fork_one(asked: socket.socket) -> bool:
     os.waitpid(between, 0)
     for stream in streams:
         os.close(stream)
-    return False
 
 
 def _work(asked: socket.socket, streams: list[int]) -> None:
@@ -67,10 +70,8 @@ def _work(asked: socket.socket, streams: list[int]) -> None:
 
 
 class ForkedWorker:
-    """A worker, as far as its supervisor uses the module `subprocess`."""
+    """A worker, as far as its supervisor uses `subprocess.Popen`."""
 
-    Popen: Any
-    PIPE, TimeoutExpired = subprocess.PIPE, subprocess.TimeoutExpired
     asking: socket.socket
     _one_at_a_time = threading.Lock()
 
@@ -102,7 +103,4 @@ class ForkedWorker:
     def kill(self) -> None:
         with self._lock:
             if self.returncode is None:
-                os.kill(self.pid, 9)
-
-
-ForkedWorker.Popen = ForkedWorker
+                os.kill(self.pid, signal.SIGKILL)
