@@ -129,6 +129,7 @@ def test_files_of_attempts_that_lost_are_removed(spark: SparkSession, tmp_path: 
     query.assert_equals_the_reference()
 
 
+@pytest.mark.long
 def test_a_lost_file_is_named_and_can_be_brought_back(spark: SparkSession, tmp_path: Path) -> None:
     query = Query(spark, tmp_path, shards=1)
     query.run(1)

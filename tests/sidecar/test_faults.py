@@ -182,7 +182,7 @@ def test_calls_that_are_too_long_or_not_whole_leave_no_memory_behind(folder: Pat
     sidecar = Sidecar(folder).start()
     location, size = f"grpc+unix://{sidecar.data_socket}", 60_000_000
     grown, half_sent = [], []
-    for _ in range(12):
+    for _ in range(8):
         client = flight.FlightClient(location)
         (told,) = client.do_action(flight.Action("write", pa.py_buffer(bytes(size))))
         assert b"send at most 32 MB" in told.body.to_pybytes()

@@ -146,7 +146,14 @@ def restored(kind, ttl, clock, folder):
 
 
 @pytest.mark.parametrize("kind", sorted(ONE_BY_ONE))
-@pytest.mark.parametrize("ttl", TTLS, ids=["no ttl", "on write", "on read"])
+@pytest.mark.parametrize(
+    "ttl",
+    [
+        pytest.param(TTLS[0], id="no ttl"),
+        pytest.param(TTLS[1], id="on write", marks=pytest.mark.long),
+        pytest.param(TTLS[2], id="on read"),
+    ],
+)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_snapshot_is_the_state_of_its_moment(kind, ttl, seed, tmp_path):
     """Several are held at once, and finished in any order, or discarded."""
