@@ -39,25 +39,27 @@ run: setup ## run the main job on a generated click stream, from scratch (ARGS="
 	@$(BIN)/idlestate generate clicks --out $(CLICKS) --overwrite # keeps a complete folder
 	@$(WITH_JAVA) $(BIN)/idlestate run config/clicks.yaml --afresh --picture $(PICTURE) $(ARGS)
 
-# Lint and type checks run on the newest Spark only.
+# Lint and type checks run on the newest Spark only. Type checks use one core for as long as the
+# test processes take to start, so they run beside the tests; what they say comes last.
 LINT = $(BIN)/ruff check && $(BIN)/ruff format --check
 TYPES = $(BIN)/mypy
 SAID = build/types.txt
 ON_NEWEST = $(if $(filter .venv,$(VENV)),$(1),true)
 
-test: setup ## run lint and the short form of every test (ARGS="-k name", SPARK=4.1)
+test: setup ## run lint, type checks and the short form of every test (ARGS="-k name", SPARK=4.1)
 	@mkdir -p build; $(BROWSER) >/dev/null & $(call ON_NEWEST,$(LINT)) && wait
 	@echo "test: every test but the long ones"
-	@$(PYTEST) -n $(TESTERS) -m "not long" $(ARGS)
-
-# Type checks run beside the first long tests; what they say comes last. The classes of JVMs are
-# saved in that time too: a JVM that starts before that loads its classes itself.
-test-all: test ## run everything: make test, type checks and the long tests (kills, soak, clusters, S3, long random tests)
-	@echo "test-all: type checks and the long tests"
 	@$(call ON_NEWEST,$(TYPES)) >$(SAID) 2>&1 & types=$$!; \
-	$(WITH_JAVA) $(BIN)/python tests/share_classes.py & classes=$$!; \
+	$(PYTEST) -n $(TESTERS) -m "not long" $(ARGS); tests=$$?; \
+	wait $$types || tests=1; cat $(SAID); exit $$tests
+
+# The classes of JVMs are saved while the first long tests run: one that starts before that loads
+# its classes itself.
+test-all: test ## run everything: make test, then the long tests (kills, soak, clusters, S3, long random tests)
+	@echo "test-all: the long tests"
+	@$(WITH_JAVA) $(BIN)/python tests/share_classes.py & classes=$$!; \
 	$(PYTEST) -n $(LONG_TESTERS) -m long $(ARGS); tests=$$?; \
-	wait $$classes || tests=1; wait $$types || tests=1; cat $(SAID); exit $$tests
+	wait $$classes || tests=1; exit $$tests
 
 check: setup ## run lint, format and type checks only
 	@$(LINT) && $(TYPES)

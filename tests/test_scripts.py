@@ -216,10 +216,11 @@ def lines_of(*arguments: str) -> str:
 
 def test_another_version_of_spark_gets_an_environment_of_its_own() -> None:
     assert "$ make test SPARK=4.1\n" in (ROOT / "docs" / "spark-versions.md").read_text()
-    other = lines_of("test-all", "SPARK=4.1")
+    other = lines_of("test", "SPARK=4.1")
     assert "scripts/setup.sh build/spark-4.1 4.1\n" in other
     assert " build/spark-4.1/bin/pytest " in other
-    newest = lines_of("test-all")
+    assert ".venv" not in other
+    newest = lines_of("test")
     assert f"scripts/setup.sh .venv {NEWEST[0]}.{NEWEST[1]}\n" in newest
     assert ".venv/bin/mypy" in newest
 
