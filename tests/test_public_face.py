@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
+from typing import get_args
 
 import pytest
 
@@ -170,6 +171,26 @@ def test_no_source_raises_an_error_without_a_kind() -> None:
 )
 def test_types_that_calls_return_are_public(face: str, names: set[str]) -> None:
     assert names <= set(import_module(face).__all__)
+
+
+def ours_in(annotation: object) -> Iterator[str]:
+    """The classes of idlestate that a type consists of."""
+    parts = get_args(annotation)
+    if not parts and getattr(annotation, "__module__", "").startswith("idlestate."):
+        yield getattr(annotation, "__name__", str(annotation))
+    for part in parts:
+        yield from ours_in(part)
+
+
+@pytest.mark.parametrize("face", LAZY)
+def test_what_public_functions_return_is_public(face: str) -> None:
+    public = {name for each in LAZY for name in import_module(each).__all__}
+    module = import_module(face)
+    for name in module.__all__:
+        made = getattr(module, name)
+        if inspect.isfunction(made):
+            returned = inspect.signature(made).return_annotation
+            assert {*ours_in(returned)} <= public, name
 
 
 def test_the_example_of_errors_runs() -> None:

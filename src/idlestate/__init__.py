@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from idlestate.pipeline.read_state import read_state as read_state
     from idlestate.pipeline.retain import retain as retain
     from idlestate.pipeline.run_to_end import run_to_end as run_to_end
+    from idlestate.pipeline.serve_metrics import ServedMetrics as ServedMetrics
     from idlestate.pipeline.serve_metrics import serve_metrics as serve_metrics
     from idlestate.pipeline.sinks.folder_sinks import FolderSinks as FolderSinks
     from idlestate.pipeline.spark.session_settings import configure as configure
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from idlestate.retention.policy import Policy as Policy
     from idlestate.retention.policy import TimeDomain as TimeDomain
     from idlestate.retention.policy import UpdateType as UpdateType
+    from idlestate.retention.policy_version import PolicyVersion as PolicyVersion
+    from idlestate.retention.windows import Windows as Windows
     from idlestate.retention.windows import cumulate as cumulate
     from idlestate.retention.windows import hopping as hopping
     from idlestate.retention.windows import session as session
@@ -89,12 +92,19 @@ else:
             "idlestate.pipeline.read_state": ["read_state"],
             "idlestate.pipeline.retain": ["retain"],
             "idlestate.pipeline.run_to_end": ["run_to_end"],
-            "idlestate.pipeline.serve_metrics": ["serve_metrics"],
+            "idlestate.pipeline.serve_metrics": ["ServedMetrics", "serve_metrics"],
             "idlestate.pipeline.spark.session_settings": ["configure"],
             "idlestate.pipeline.sinks.folder_sinks": ["FolderSinks"],
             "idlestate.pipeline.sql": ["sql"],
             "idlestate.retention.policy": ["Policy", "TimeDomain", "UpdateType"],
-            "idlestate.retention.windows": ["cumulate", "hopping", "session", "tumbling"],
+            "idlestate.retention.policy_version": ["PolicyVersion"],
+            "idlestate.retention.windows": [
+                "Windows",
+                "cumulate",
+                "hopping",
+                "session",
+                "tumbling",
+            ],
             "idlestate.sidecar.client.client": ["SidecarClient"],
             "idlestate.state.backend_factory": ["open_backend"],
         },
@@ -116,11 +126,14 @@ __all__ = [
     "KeyedProcessFunction",
     "Policy",
     "PolicyPlan",
+    "PolicyVersion",
+    "ServedMetrics",
     "SideRows",
     "SidecarClient",
     "StateMetrics",
     "TimeDomain",
     "UpdateType",
+    "Windows",
     "advise",
     "co_process",
     "configure",

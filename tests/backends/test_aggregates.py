@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from idlestate.backends.shards.aggregates import bind
-from idlestate.config.sql.aggregate_text import AggregateError, parse_call
+from idlestate.config.sql.aggregate_text import FUNCTIONS, AggregateError, parse_call
 
 TYPES = {"n": pa.int64(), "d": pa.decimal128(10, 2), "s": pa.string(), "b": pa.bool_()}
 
@@ -93,3 +93,35 @@ def test_what_cannot_be_computed_is_refused_with_the_reason(text: str, reason: s
 def test_result_types(text: str, kind: pa.DataType) -> None:
     (bound,) = bind({"a": text}, TYPES)
     assert bound.result_type == kind
+
+
+TEXTS = {
+    "count": "count",
+    "count_distinct": "count(distinct n)",
+    "approx_percentile": "approx_percentile(n, 0.5)",
+    "percentile_approx": "percentile_approx(n, 0.5)",
+    "min_by": "min_by(n, s)",
+    "max_by": "max_by(n, s)",
+    "bool_and": "bool_and(b)",
+    "bool_or": "bool_or(b)",
+    "collect_list": "collect_list(n, 3)",
+    "collect_set": "collect_set(n, 3)",
+    "top_n": "top_n(n, 3)",
+}
+STARTS: dict[str, object] = {
+    "count": 0,
+    "count_distinct": 0,
+    "approx_count_distinct": 0,
+    "collect_list": [],
+    "collect_set": [],
+    "top_n": [],
+}
+"""As docs/changing-a-job.md has it; all others start with null."""
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_an_added_aggregate_starts_with_its_value_over_no_rows(function: str) -> None:
+    (aggregate,) = bind({"a": TEXTS.get(function, f"{function}(n)")}, TYPES)
+    blank = [column.blank for column in aggregate.columns]
+    (value,) = aggregate.accumulator.result(blank).to_pylist()
+    assert value == STARTS.get(function)
