@@ -254,7 +254,10 @@ class Values(BatchedProcessFunction):
             ctx.state(each).update(values[row.n % len(values)])
 
 
-@pytest.mark.parametrize("ttl", [None, StateTtlConfig(ttl="30s", update_type=RENEWS)])
+@pytest.mark.parametrize(
+    "ttl",
+    [pytest.param(None, marks=pytest.mark.long), StateTtlConfig(ttl="30s", update_type=RENEWS)],
+)
 def test_values_of_every_type_and_several_keys_are_the_same_in_both_forms(ttl: Any) -> None:
     check_cuts(
         lambda: FunctionHarness(

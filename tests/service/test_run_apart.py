@@ -63,9 +63,28 @@ class Watched:
         wait_until("the policy", lambda: self.said("clicks gets idle 2m to 10m as version 2"))
 
 
-def test_a_run_goes_on_with_new_files_is_scraped_reloads_and_tells_that_its_jvm_was_killed(
+def test_a_run_is_scraped_and_tells_that_its_jvm_was_killed(
     running: Run, here: CommandLine
 ) -> None:
+    watched = Watched(running, here)
+    wait_until("figures of the first batch", lambda: watched.served()[families.LIVE_KEYS.name] == 1)
+    assert watched.served()[f"{families.REJECTED_ROWS.name} null_time"] == 1
+
+    running.kill_jvm()  # as the kernel does it when memory runs out
+    code = running.wait()
+    assert_refused(Said(code, running.said()), "Spark's JVM is gone", "same command")
+
+    here.add("1.json", [event("2025-03-03T12:00:00Z", "ann"), event("2025-03-03T12:00:00Z", "bob")])
+    here.write()
+    said = here.run()
+    assert_good(said)
+    assert said.summary()["rows"] == "4"
+    assert said.summary()["live now"].startswith("2 keys")
+    assert last_counts(here.out / "results") == {"ann": 1, "bob": 1}
+
+
+@pytest.mark.long
+def test_a_run_goes_on_with_new_files_and_reloads(running: Run, here: CommandLine) -> None:
     watched = Watched(running, here)
     here.add("1.json", [event("2025-03-03T12:00:00Z", "ann"), event("2025-03-03T12:00:00Z", "bob")])
     wait_until("the end of the first life", lambda: bool(rows(here.out / "expired")))
@@ -87,17 +106,6 @@ def test_a_run_goes_on_with_new_files_is_scraped_reloads_and_tells_that_its_jvm_
     watched.save("30 parsecs", "30m")
     watched.ask_for_ten_minutes()
     wait_until("a scrape after it", lambda: watched.served()[good] == 1)
-
-    running.kill_jvm()  # as the kernel does it when memory runs out
-    code = running.wait()
-    assert_refused(Said(code, running.said()), "Spark's JVM is gone", "same command")
-
-    here.write()
-    said = here.run()
-    assert_good(said)
-    assert said.summary()["rows"] == "4"
-    assert said.summary()["live now"].startswith("2 keys")
-    assert last_counts(here.out / "results") == {"ann": 1, "bob": 1}
 
 
 @pytest.mark.long

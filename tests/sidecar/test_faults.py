@@ -36,7 +36,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
         yield place
 
 
-@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.long), "rocksdb"])
 def test_a_full_disk_is_told_plainly_and_loses_nothing(small_disk: Path, backend: str) -> None:
     sidecar = Sidecar(small_disk, backend=backend).start()
     with sidecar.client() as client:
@@ -57,7 +57,7 @@ def test_a_full_disk_is_told_plainly_and_loses_nothing(small_disk: Path, backend
     assert sidecar.stop() == 0
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_sigterm_on_a_full_disk_ends_with_0(folder: Path, workers: int) -> None:
     with mounted(folder / "disk", 8 * 1024) as disk:
         sidecar = Sidecar(disk, workers=workers).start()
@@ -74,7 +74,7 @@ def test_sigterm_on_a_full_disk_ends_with_0(folder: Path, workers: int) -> None:
         assert sidecar.stop() == 0
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_a_start_on_what_is_there_writes_nothing(folder: Path, workers: int) -> None:
     """The disk may be full."""
 

@@ -161,7 +161,7 @@ def test_a_second_instance_is_refused_with_the_pid_of_the_first(made: Any) -> No
     assert sidecar.ask("/healthz") == (200, "ok\n")
 
 
-@pytest.mark.parametrize("plane", ["data", "control"])
+@pytest.mark.parametrize("plane", ["data", pytest.param("control", marks=pytest.mark.long)])
 def test_a_socket_at_which_another_sidecar_serves_is_left_to_it(made: Any, plane: str) -> None:
     first = made().start()
     taken = first.folder / "state" / f"{plane}.sock"
