@@ -31,7 +31,7 @@ OUTSIDE_CORE = ["state/rocksdb/*.py"]
 FOLDERS = {*ROOMS, *(f"{room}/{each}" for room in INSIDE_ROOMS for each in INSIDE_ROOMS[room])}
 
 # From a room into its own folders: a backend of the library is loaded when it is chosen.
-DOORS = {"state/backend_factory.py", "state/snapshot_parts.py", "state/__init__.py"}
+DOORS = {"state/backend_factory.py", "state/stored_parts.py", "state/__init__.py"}
 
 # The rules are pure: of the standard library only what computes and describes.
 RETENTION_MAY_IMPORT = {
