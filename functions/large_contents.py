@@ -10,7 +10,8 @@ An item is a value, or with a time to live, a pair of value and stamp (ms).
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from idlestate.backends.shards.state_entries import Edits, Marker
+from idlestate.backends.shards.entry_markers import Marker
+from idlestate.backends.shards.state_entries import Edits
 from idlestate.functions.read_ahead import ReadAhead
 from idlestate.retention.rules import NEVER_MS
 

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from idlestate.backends.runs.fields import Field
 from idlestate.backends.runs.table_runs import Runs
+from idlestate.backends.shards.entry_markers import Marker
 from idlestate.backends.shards.function_state_columns import StateColumns
-from idlestate.backends.shards.state_entries import ChangedEntries, Edits, Marker, StateEntries
+from idlestate.backends.shards.state_entries import ChangedEntries, Edits, StateEntries
 from idlestate.functions.large_contents import LargeContent, LargeList, LargeMap
 from idlestate.functions.read_ahead import ReadAhead
 from idlestate.retention.rules import NEVER_MS

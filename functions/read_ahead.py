@@ -4,7 +4,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from idlestate.backends.shards.state_entries import Marker, StateEntries
+from idlestate.backends.shards.entry_markers import Marker
+from idlestate.backends.shards.state_entries import StateEntries
 
 _MOST_ENTRIES: Final = 200_000
 """The maximum number of entries that are read together for several keys."""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from idlestate.functions.bound_function import BoundFunction
+from idlestate.functions.process_step import ProcessStep
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.retain_harness import Events, OperatorHarness
 
@@ -13,7 +14,7 @@ class HarnessOfForms(OperatorHarness[Events]):
     @property
     def forms(self) -> tuple[str, ...]:
         """The forms in which the function can be called, as in `BoundFunction`."""
-        form = _operator_step(self._spec).form
+        form = _function_of(self._spec).form
         return ("keyed", "batched") if form == "both" else (form,)
 
     def use_form(self, form: str) -> None:
@@ -23,12 +24,12 @@ class HarnessOfForms(OperatorHarness[Events]):
 
         def bound(spec: OperatorSpec) -> OperatorSpec:
             spec = bind(spec)
-            return replace(spec, operator_step=replace(_operator_step(spec), form=form))
+            return replace(spec, operator_step=ProcessStep(replace(_function_of(spec), form=form)))
 
         self._bind = bound
         self.restart()
 
 
-def _operator_step(spec: OperatorSpec) -> BoundFunction:
-    assert isinstance(spec.operator_step, BoundFunction)
-    return spec.operator_step
+def _function_of(spec: OperatorSpec) -> BoundFunction:
+    assert isinstance(spec.operator_step, ProcessStep)
+    return spec.operator_step.bound

@@ -10,8 +10,9 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from idlestate.backends.shards.operator_steps import JoinStep
 from idlestate.backends.shards.state_rows_of_joins import JOIN_SIDE
-from idlestate.backends.shards.stream_join import HOW, Between, JoinStep, StreamJoin, stream_join
+from idlestate.backends.shards.stream_join import HOW, Between, StreamJoin, stream_join
 from idlestate.config.policy_argument import choose_policy
 from idlestate.config.unbounded_growth import unbounded_warning
 from idlestate.pipeline.arguments import Arguments, ColumnArgument

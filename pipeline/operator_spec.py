@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from idlestate.backends.shards.input_watermarks import InputTerms
-from idlestate.backends.shards.operator_step import LIFE_STEP, OperatorStep
+from idlestate.backends.shards.operator_step import OperatorStep
+from idlestate.backends.shards.operator_steps import LIFE_STEP
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.retention.policy import Policy, TimeDomain
 

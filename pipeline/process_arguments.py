@@ -15,6 +15,7 @@ from idlestate.functions.declared_states import opened_copy
 from idlestate.functions.errors import said_by
 from idlestate.functions.function import KeyedProcessFunction
 from idlestate.functions.function_forms import form_of, overrides
+from idlestate.functions.process_step import ProcessStep
 from idlestate.pipeline.arguments import Arguments
 from idlestate.pipeline.operator_checks import Columns
 from idlestate.pipeline.operator_spec import OperatorSpec
@@ -171,5 +172,5 @@ def with_function(
             "create in open what tasks cannot be sent, such as locks and connections"
         ) from error
     given = kind.given_columns, kind.output, kind.ttls_ms
-    operator_step = BoundFunction(spec.uid, copied, *given, rejects, form)
-    return replace(spec, operator_step=operator_step)
+    bound = BoundFunction(spec.uid, copied, *given, rejects, form)
+    return replace(spec, operator_step=ProcessStep(bound))

@@ -5,11 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from idlestate.state.key_groups import KeyGroupRange
-from idlestate.state.row_keys import KeyLayout
 from idlestate.state.snapshot_files import (
     SnapshotInfo,
     finish_folder,
-    read_rows,
     rows_file,
     start_folder,
     write_rows,
@@ -56,23 +54,3 @@ def write_parts(
     complete.write(draft)
     finish_folder(draft, info.folder)
     return complete
-
-
-def stored_parts(info: SnapshotInfo, keys: KeyLayout) -> Iterator[Part]:
-    """The parts of a snapshot on disk."""
-    if info.is_native:
-        # Only restoring files of RocksDB needs its library.
-        from idlestate.state.rocksdb.rocksdb_snapshot import native_parts  # noqa: PLC0415
-
-        yield from native_parts(info, keys)
-        return
-    for record in info.states:
-        schema = None if record["kind"] == TIMERS else StateSchema.from_json(record)
-        yield Part(record["name"], schema, _reader(info, record))
-
-
-def _reader(info: SnapshotInfo, record: dict[str, Any]) -> Callable[[KeyGroupRange], Iterator[Row]]:
-    def rows(groups: KeyGroupRange) -> Iterator[Row]:
-        return read_rows(info.folder / record["file"], record["blocks"], groups)
-
-    return rows

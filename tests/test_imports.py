@@ -30,8 +30,11 @@ OUTSIDE_CORE = ["state/rocksdb/*.py"]
 
 FOLDERS = {*ROOMS, *(f"{room}/{each}" for room in INSIDE_ROOMS for each in INSIDE_ROOMS[room])}
 
+# A room's public face names what users import, wherever it is, and loads it when it is used.
+FACES = {"sidecar/__init__.py", "state/__init__.py"}
+
 # From a room into its own folders: a backend of the library is loaded when it is chosen.
-DOORS = {"state/backend_factory.py", "state/snapshot_parts.py", "state/__init__.py"}
+DOORS = {"state/backend_factory.py", "state/stored_parts.py", "state/__init__.py"}
 
 # The rules are pure: of the standard library only what computes and describes.
 RETENTION_MAY_IMPORT = {
@@ -46,11 +49,9 @@ RETENTION_MAY_IMPORT = {
 def test_rooms_import_downwards_only(room: str) -> None:
     allowed = MAY_IMPORT[room] | {room}
     wrong = []
-    # A room's public face names what users import, wherever it is, and loads it when it is used.
-    faces = {f"{face}/__init__.py" for face in ("sidecar", "state")}
     for module, where in imports_in(room):
         names = module.split(".")
-        if names[0] != "idlestate" or where.split(":")[0] in faces:
+        if names[0] != "idlestate" or where.split(":")[0] in FACES:
             continue
         # `import idlestate` and `from idlestate import retain` reach the public face, which
         # imports the rooms: that is upwards for all of them.
@@ -70,23 +71,53 @@ def test_folders_inside_rooms_import_each_other_one_way_only() -> None:
 
 
 def test_files_import_each_other_one_way_only() -> None:
-    """What a file imports when it is loaded; what a function imports is loaded later."""
-    imported = {module_of(path): set(loaded_with(path)) for path in python_files(*ROOMS)}
+    """What a file imports when it is loaded, and what its functions import when they are called."""
+    imported = {module_of(path): set(used_by(tree_of(path))) for path in python_files(*ROOMS)}
+    for face in FACES:
+        # It loads what it names when it is used; `test_public_face` compares both lists.
+        imported[module_of(ROOT / face)] = {each.module for each in imports_of(ROOT / face)}
     TopologicalSorter(imported).prepare()
 
 
+def test_imports_in_functions_count_and_imports_for_types_do_not() -> None:
+    program = """
+if TYPE_CHECKING:
+    import types_alone
+else:
+    import at_run_time
+class Step:
+    def apply(self):
+        try:
+            from package import module
+        except ImportError:
+            import instead
+"""
+    found = {"at_run_time", "package", "package.module", "instead"}
+    assert set(used_by(ast.parse(program))) == found
+
+
 def module_of(path: Path) -> str:
-    return ".".join(["idlestate", *path.relative_to(ROOT).with_suffix("").parts])
+    named = ".".join(["idlestate", *path.relative_to(ROOT).with_suffix("").parts])
+    return named.removesuffix(".__init__")
 
 
-def loaded_with(path: Path) -> Iterator[str]:
-    """The modules, and names that may be some, that a file imports when it is loaded."""
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield node.module
-            yield from (f"{node.module}.{each.name}" for each in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+def used_by(node: ast.AST) -> Iterator[str]:
+    """The modules, and names that may be some, that code imports at any time."""
+    if isinstance(node, ast.ImportFrom) and node.module is not None:
+        yield node.module
+        yield from (f"{node.module}.{each.name}" for each in node.names)
+    elif isinstance(node, ast.Import):
+        yield from (each.name for each in node.names)
+    within = ast.iter_child_nodes(node)
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        within = iter(node.orelse)
+    for each in within:
+        if isinstance(each, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from used_by(each)
 
 
 def folder_of(imported: Import) -> str | None:

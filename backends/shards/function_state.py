@@ -19,15 +19,11 @@ from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.backends.runs.table_schema import Column, KeyColumns, TableSchema
+from idlestate.backends.shards.entry_markers import Marker
 from idlestate.backends.shards.function_state_columns import StateColumns
 from idlestate.backends.shards.operator_kind import KindDefaults
 from idlestate.backends.shards.packed_elements import packed_int64
-from idlestate.backends.shards.state_entries import (
-    Marker,
-    StateEntries,
-    entry_counts,
-    entry_schema,
-)
+from idlestate.backends.shards.state_entries import StateEntries, entry_counts, entry_schema
 from idlestate.retention.policy import FOREVER_MS
 
 Of = TypeVar("Of")

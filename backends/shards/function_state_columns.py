@@ -28,6 +28,7 @@ from idlestate.backends.runs.fields import Field, is_valid, to_arrow, to_int64
 from idlestate.backends.runs.keys import is_key_type
 from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.table_schema import Column
+from idlestate.backends.shards.entry_markers import Marker, items_since
 from idlestate.backends.shards.packed_elements import (
     packed,
     packed_types,
@@ -35,7 +36,6 @@ from idlestate.backends.shards.packed_elements import (
     unpacked,
 )
 from idlestate.backends.shards.shard_record import ENTRIES
-from idlestate.backends.shards.state_entries import Marker, items_since
 from idlestate.errors import RefusedError
 from idlestate.retention.policy import FOREVER_MS
 from idlestate.retention.rules import NEVER_MS

@@ -3,7 +3,6 @@
 Spark ships it to tasks, so it imports nothing until it is used.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -32,24 +31,3 @@ class OperatorStep(Protocol):
         The first policy is that of the operator or of its first input, the second one that of a
         second input with its own retention.
         """
-
-
-@dataclass(frozen=True)
-class LifeStep:
-    """The step of operators with a `LifeKind`: the one of the table itself."""
-
-    def apply(
-        self,
-        table: "ShardTable",
-        steps: "Steps",
-        policies: "Policies",
-        sweep_at_ms: int,
-        batch_id: int,
-        merge: "MergePolicy",
-        showing: "Showing | None",
-    ) -> "Outcome":
-        """See `OperatorStep`."""
-        return table.apply(steps, policies[0], sweep_at_ms, batch_id, merge, showing=showing)
-
-
-LIFE_STEP = LifeStep()

@@ -16,7 +16,8 @@ from idlestate.backends.shards.changelog_rows import of_batch
 from idlestate.backends.shards.early_results import showing
 from idlestate.backends.shards.emitted_rows import ROWS_PER_CELL
 from idlestate.backends.shards.next_record import next_record, open_table, steps_of
-from idlestate.backends.shards.operator_step import LIFE_STEP, OperatorStep
+from idlestate.backends.shards.operator_step import OperatorStep
+from idlestate.backends.shards.operator_steps import LIFE_STEP
 from idlestate.backends.shards.row_counts import RowCounts, RowsByInput
 from idlestate.backends.shards.run_place import RunPlace
 from idlestate.backends.shards.shard_record import ShardRecord

@@ -1,7 +1,7 @@
 """Lists and maps of functions that are too large for the row of their life.
 
-Such a list or map has a *marker* in the row, and an owner number. Its entries are rows of a table
-of the state:
+Such a list or map has a *marker* in the row (`idlestate.backends.shards.entry_markers`), and an
+owner number. Its entries are rows of a table of the state:
 
 | column | is |
 |---|---|
@@ -16,10 +16,9 @@ to live it ends like a life under a policy with this `ttl`: a sweep removes it e
 it, and if the time to live changes, runs are read as after a policy change.
 """
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,44 +39,14 @@ from idlestate.backends.runs.python_values import python_values
 from idlestate.backends.runs.rows import Rows
 from idlestate.backends.runs.table_runs import Next, Runs
 from idlestate.backends.runs.table_schema import Column, TableSchema
+from idlestate.backends.shards.entry_markers import Marker, items_since
+from idlestate.backends.shards.function_state_columns import StateColumns
 from idlestate.retention.lives import Lives
 from idlestate.retention.policy import Policy
 from idlestate.retention.rules import NEVER_MS
 
-if TYPE_CHECKING:
-    from idlestate.backends.shards.function_state_columns import StateColumns
-
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-
-_MARKER: Final = struct.Struct("<5q")
-
-
-class Marker(NamedTuple):
-    """The reference in a life's row to a list or map whose entries are in the state's table.
-
-    Attributes:
-        owner: the owner number.
-        entries: the number of entries; with a time to live, an upper bound.
-        following: the number of the next entry.
-        latest_ms: with a time to live, the highest stamp of all entries.
-        horizon_ms: entries with stamps up to this are removed.
-    """
-
-    owner: int
-    entries: int
-    following: int
-    latest_ms: int = NEVER_MS
-    horizon_ms: int = NEVER_MS
-
-    def cell(self) -> bytes:
-        """The marker in the row."""
-        return _MARKER.pack(*self)
-
-    @classmethod
-    def of(cls, cell: bytes) -> "Marker":
-        """Read it back."""
-        return cls(*_MARKER.unpack(cell))
 
 
 @dataclass(slots=True)
@@ -113,7 +82,7 @@ class ChangedEntries:
     more: int
 
 
-def entry_schema(state: "StateColumns") -> TableSchema:
+def entry_schema(state: StateColumns) -> TableSchema:
     """The columns of the entry table of a list or map state."""
     keys = (("owner", pa.int64()), ("entry", state.key_type or pa.int64()))
     value = Column("value", pa.nulls(1, state.type))
@@ -132,7 +101,7 @@ def entry_counts(cells: Field) -> Ints:
 class StateEntries:
     """The entry table of one state in one shard."""
 
-    def __init__(self, state: "StateColumns", runs: Runs) -> None:
+    def __init__(self, state: StateColumns, runs: Runs) -> None:
         """The entries before a batch."""
         self._is_map = state.key_type is not None
         self._key_type = state.key_type or pa.int64()
@@ -283,13 +252,6 @@ def _lives(stamps_ms: Ints, stays: Flags) -> Lives:
     never = np.full(len(stays), NEVER_MS)
     written_ms = np.where(stays, stamps_ms, NEVER_MS)
     return Lives(written_ms, written_ms, never, never)
-
-
-def items_since(content: Any, horizon_ms: int) -> Any:
-    """The items of a list or map with stamps after the horizon."""
-    if isinstance(content, dict):
-        return {key: each for key, each in content.items() if each[1] > horizon_ms}
-    return [each for each in content if each[1] > horizon_ms]
 
 
 def _counts(of: Ints, flags: Flags, n: int) -> Ints:

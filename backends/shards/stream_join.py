@@ -13,7 +13,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -33,13 +32,6 @@ from idlestate.backends.shards.shard_record import (
 )
 from idlestate.config.sql.aggregate_text import Call, parse_call
 from idlestate.retention.durations import format_duration, parse_duration
-
-if TYPE_CHECKING:
-    from idlestate.backends.runs.compaction import MergePolicy
-    from idlestate.backends.shards.early_results import Showing
-    from idlestate.backends.shards.shard_table import Outcome, ShardTable
-    from idlestate.backends.shards.steps_by_key import Steps
-    from idlestate.retention.policy import Policies
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -78,27 +70,6 @@ class JoinInput:
         """The schema of its rows in state."""
         number = (NUMBER,) * self.counts_matches
         return TableSchema(keys, (*number, *map(_column, self.columns)), is_log=True)
-
-
-@dataclass(frozen=True)
-class JoinStep:
-    """The step of `join`."""
-
-    def apply(
-        self,
-        table: "ShardTable",
-        steps: "Steps",
-        policies: "Policies",
-        sweep_at_ms: int,
-        batch_id: int,
-        merge: "MergePolicy",
-        showing: "Showing | None",  # noqa: ARG002
-    ) -> "Outcome":
-        """See `idlestate.backends.shards.operator_step.OperatorStep`."""
-        # Avoids a circular import: tables import this kind, and the step imports tables.
-        from idlestate.backends.shards.join_step import apply_join  # noqa: PLC0415
-
-        return apply_join(table, steps, policies, sweep_at_ms, batch_id, merge)
 
 
 @dataclass(frozen=True)

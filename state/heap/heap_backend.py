@@ -17,8 +17,9 @@ from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.state.snapshot_files import SnapshotInfo
-from idlestate.state.snapshot_parts import Part, stored_parts, write_parts
+from idlestate.state.snapshot_parts import Part, write_parts
 from idlestate.state.state_schema import StateSchema
+from idlestate.state.stored_parts import stored_parts
 from idlestate.state.table import Row, Table
 from idlestate.state.ttl_layer import Ttl
 from idlestate.state.usage import Usage

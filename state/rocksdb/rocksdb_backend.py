@@ -37,8 +37,9 @@ from idlestate.state.snapshot_files import (
     drop_draft,
     start_folder,
 )
-from idlestate.state.snapshot_parts import stored_parts, write_parts
+from idlestate.state.snapshot_parts import write_parts
 from idlestate.state.state_schema import StateSchema
+from idlestate.state.stored_parts import stored_parts
 from idlestate.state.table import Table
 from idlestate.state.ttl_layer import Ttl
 from idlestate.state.usage import Usage

@@ -32,9 +32,10 @@ from idlestate.state.runs.working_set import KEYS, WorkingSet, column
 from idlestate.state.settings import BackendSettings
 from idlestate.state.snapshot import HeldSnapshot, Snapshot, SnapshotMode
 from idlestate.state.snapshot_files import SnapshotInfo
-from idlestate.state.snapshot_parts import Part, stored_parts, write_parts
+from idlestate.state.snapshot_parts import Part, write_parts
 from idlestate.state.state import Many
 from idlestate.state.state_schema import VERSIONS, StateSchema, check_versions
+from idlestate.state.stored_parts import stored_parts
 from idlestate.state.table import Table
 from idlestate.state.ttl_layer import Ttl
 from idlestate.state.usage import Usage

@@ -20,11 +20,11 @@ from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.key_details import KeyDetails
 from idlestate.backends.shards.key_rows_of_joins import SideRows
+from idlestate.backends.shards.operator_steps import JoinStep
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.planned_removals import HORIZONS_MS
 from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_record import ShardRecord
-from idlestate.backends.shards.stream_join import JoinStep
 from idlestate.errors import RefusedError
 from idlestate.metrics.key_answer import answer_of
 from idlestate.pipeline.policy_plans import plan_for, refuse_shrink

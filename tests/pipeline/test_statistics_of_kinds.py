@@ -18,13 +18,13 @@ from idlestate.backends.shards.frames import Frame, FrameUnit
 from idlestate.backends.shards.key_details import KeyState, details_of, one_key
 from idlestate.backends.shards.next_record import open_table
 from idlestate.backends.shards.operator_kind import OperatorKind
+from idlestate.backends.shards.operator_steps import JoinStep
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.planned_removals import horizons_of
 from idlestate.backends.shards.shard_batch import advance
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_statistics import ShardStatistics
 from idlestate.backends.shards.state_rows import rows_in_state
-from idlestate.backends.shards.stream_join import JoinStep
 from idlestate.metrics.families import DUE_WITHIN_MS
 from idlestate.metrics.key_age_samples import idle_ages, keys_due
 from idlestate.metrics.shard_totals import operator_statistics

@@ -23,13 +23,13 @@ from idlestate.backends.runs.table_runs import LOWEST_HASH
 from idlestate.backends.shards.batch_times import BatchTimes
 from idlestate.backends.shards.join_step import apply_join
 from idlestate.backends.shards.key_details import details_of
+from idlestate.backends.shards.operator_steps import JoinStep
 from idlestate.backends.shards.packet_codec import encode_packet
 from idlestate.backends.shards.planned_removals import HORIZONS_MS
 from idlestate.backends.shards.row_counts import RowCounts
 from idlestate.backends.shards.shard_record import ShardRecord
 from idlestate.backends.shards.shard_table import ShardTable
 from idlestate.backends.shards.state_rows import rows_in_state
-from idlestate.backends.shards.stream_join import JoinStep
 from idlestate.retention.policy import Policies, TimeDomain
 from idlestate.retention.policy_version import PolicyVersion
 from idlestate.sidecar.core import local_shard_executor
