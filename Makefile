@@ -27,7 +27,7 @@ PYTEST = $(WITH_JAVA) $(BIN)/pytest --dist worksteal --durations 20
 # Tests of pages are skipped where there is no browser.
 BROWSER = scripts/browser.sh --install build/page-tools
 
-.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar bench-test observe oracle fuzz laws mutants crash crash-sidecar crash-backend soak page-test schema dashboards lock clean
+.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar bench-test observe oracle fuzz laws mutants crash crash-sidecar crash-backend crash-definition soak page-test schema dashboards lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -109,6 +109,9 @@ soak: setup ## run a query for an hour on a compressed clock; nothing may grow (
 
 crash-backend: setup ## kill a process that writes keyed state N times and check what is left (N=200)
 	@IDLESTATE_BACKEND_CRASHES=$(or $(N),200) $(BIN)/pytest -m long tests/crash/test_crash_backend.py $(ARGS)
+
+crash-definition: setup ## change a query's definition twice over a million keys, killing it N times (N=12)
+	@$(WITH_JAVA) $(BIN)/python tests/crash/definition_suite.py $(or $(N),12) $(ARGS)
 
 page-test: setup ## test the status page and the advice page in a headless browser, which is installed where allowed
 	@$(BROWSER) >/dev/null
