@@ -1,6 +1,5 @@
 """`idlestate advise`: idle windows for a log of events."""
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,13 +87,15 @@ def advise(
     if picture is not None and picture.suffix not in (".svg", ".png"):
         _fail(f"--picture {picture}: the file must end in .svg or .png", USAGE)
     try:
-        advice = _advice(data, windows=windows or None, **arguments)
+        advice = _advice(data, window=windows, **arguments)
     except IdlestateError as error:
         _fail(str(error))
     except OSError as error:
         _fail(os_problem(error))
     if output == "json":
-        click.echo(json.dumps(advice.to_json(), indent=2))
+        from idlestate.advisor.json_report import json_report
+
+        click.echo(json_report(advice))
     else:
         from idlestate.advisor.text_report import text_report
 
@@ -108,23 +109,20 @@ def advise(
         _fail(os_problem(error))
 
 
-def _advice(
-    data: str, *, key: tuple[str, ...], batches: str | None, spark: bool, **arguments: Any
-) -> "Advice":
+def _advice(data: str, *, spark: bool, **arguments: Any) -> "Advice":
     # Imported late: Arrow and pandas take a while.
     from rich.console import Console
 
-    from idlestate.advisor.advise import advise as advise_on
+    from idlestate.advisor.text_arguments import advise_by_texts
 
-    given = int(batches) if batches is not None and batches.isdecimal() else batches
     with Console(stderr=True).status(f"reading {data}"):
         if not spark:
-            return advise_on(data, key=list(key), batches=given, **arguments)
+            return advise_by_texts(data, **arguments)
         # Imported only if needed: Spark takes a second.
         from idlestate.service.event_files_on_spark import log_on_spark
 
         with log_on_spark(data) as events:
-            return advise_on(events, key=list(key), batches=given, **arguments)
+            return advise_by_texts(events, **arguments)
 
 
 def _written(

@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "functions": {"retention", "backends", "state"},
     "metrics": {"retention", "timers", "web", "backends"},
     "advisor": {"retention", "timers", "config"},
-    "sidecar": {"retention", "timers", "config", "web", "backends", "metrics"},
+    "sidecar": {"retention", "timers", "config", "web", "backends", "metrics", "advisor"},
     "pipeline": {
         *("retention", "timers", "config", "backends", "functions", "metrics", "sidecar"),
     },

@@ -1,19 +1,20 @@
 """Advice on an uploaded log of events: `POST /advise?key=...&event_time=...`.
 
-`idlestate advise` analyzes the log in its own process, so this takes no memory and little time from
-the sidecar. The log is not stored.
+A process of its own (`advice_process.py`) analyzes the log, so this takes no memory and little time
+from the sidecar. The log is not stored.
 """
 
+import json
 import resource
 import subprocess
 import sys
-from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 from urllib.parse import parse_qsl
 
+from idlestate.sidecar.protocol.exit_codes import ADVISED, BROKEN, REFUSED
 from idlestate.web.http_reply import JSON, Reply, error_reply
 from idlestate.web.http_server import Request
 
@@ -21,8 +22,6 @@ MAX_LOG_BYTES: Final = 16 << 20
 MAX_SECONDS: Final = 60
 MAX_MEMORY_BYTES: Final = 4 << 30
 
-_OUT_OF_MEMORY: Final = ("Traceback", "MemoryError", "Memory allocation")
-"""What the command prints when it runs out of memory; the last text is from OpenBLAS."""
 _ENDINGS: Final = {
     "application/vnd.apache.parquet": "parquet",
     "application/x-ndjson": "jsonl",
@@ -39,27 +38,27 @@ def advise_on(request: Request) -> Reply:
         text = f"Content-Type {kind!r} is not a log; send {', '.join(_ENDINGS)}"
         return error_reply(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, text)
     try:
-        options = list(_options(request.query))
+        fields = _fields(request.query)
     except ValueError as error:
         return error_reply(HTTPStatus.BAD_REQUEST, str(error))
     with TemporaryDirectory(prefix="idlestate-advise-") as folder:
         log = Path(folder) / f"log.{_ENDINGS[kind]}"
         log.write_bytes(request.body)
-        return _judge(log, options)
+        return _judge(log, fields)
 
 
-def _options(query: str) -> Iterator[str]:
-    """The options of the command, from the fields of a query.
+def _fields(query: str) -> dict[str, str | list[str]]:
+    """The fields of a query by their names; those that may be repeated as lists.
 
     Raises:
         ValueError: a field is unknown, missing or repeated.
     """
     try:
-        fields = parse_qsl(query, keep_blank_values=True, errors="strict")
+        given = parse_qsl(query, keep_blank_values=True, errors="strict")
     except UnicodeDecodeError as error:
         raise ValueError("the query is not UTF-8") from error
-    names = [name for name, _ in fields]
-    for name, value in fields:
+    names = [name for name, _ in given]
+    for name, value in given:
         if name not in (*_REPEATED, *_SINGLE):
             known = ", ".join((*_REPEATED, *_SINGLE))
             raise ValueError(f"unknown field {name[:60]!r}; use {known}")
@@ -67,30 +66,42 @@ def _options(query: str) -> Iterator[str]:
             raise ValueError(f"{name} is given twice")
         if "\0" in value:
             raise ValueError(f"{name} contains a null character")
-        yield f"--{name.replace('_', '-')}={value}"
     for name in ("key", "event_time"):
         if name not in names:
             raise ValueError(f"{name} is missing; name the column as ?{name}=...")
+    single = {name: value for name, value in given if name in _SINGLE}
+    return single | {name: [value for each, value in given if each == name] for name in _REPEATED}
 
 
-def _judge(log: Path, options: list[str]) -> Reply:
-    command = [sys.executable, "-m", "idlestate", "advise", str(log), "--format=json", *options]
+def _judge(log: Path, fields: dict[str, str | list[str]]) -> Reply:
+    # Warnings are off: standard error is to contain the reason for a refusal and nothing else.
+    command = [
+        *(sys.executable, "-W", "ignore"),
+        *("-m", "idlestate.sidecar.server.advice_process"),
+    ]
     pipe = subprocess.PIPE
-    with subprocess.Popen(  # noqa: S603 - each field is one argument, and no option but its own
-        command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
+    with subprocess.Popen(  # noqa: S603 - our own program
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True
     ) as judge:
         if sys.platform == "linux":
             resource.prlimit(judge.pid, resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+        line = json.dumps({"log": str(log), "fields": fields})
         try:
-            told, problem = judge.communicate(timeout=MAX_SECONDS)
+            told, problem = judge.communicate(f"{line}\n", timeout=MAX_SECONDS)
         except subprocess.TimeoutExpired:
             judge.kill()
             text = f"the log took longer than {MAX_SECONDS} s; use the command idlestate advise"
             return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, text)
-    if judge.returncode == 0:
+    if judge.returncode == ADVISED:
         return Reply(told.encode(), JSON)
-    if judge.returncode < 0 or any(sign in problem for sign in _OUT_OF_MEMORY):
-        text = "the log needs more memory than a request gets; use the command idlestate advise"
-        return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, text)
-    text = problem.strip().rpartition("Error: ")[2].replace(str(log), "the log")
-    return error_reply(HTTPStatus.BAD_REQUEST, text[:1000])
+    if judge.returncode == REFUSED:
+        text = problem.strip().replace(str(log), "the log")
+        return error_reply(HTTPStatus.BAD_REQUEST, text[:1000])
+    if judge.returncode == BROKEN:  # the log of the sidecar gets the stack trace, the client a 500
+        raise RuntimeError(f"the analysis of a log failed:\n{problem}")
+    # OUT_OF_MEMORY, or an end that the process did not choose. It reports all errors of Python, so
+    # the rest is code in C that cannot allocate memory: the dynamic linker exits, OpenBLAS exits or
+    # raises SIGINT, others abort or crash, and the system kills a process that takes too much. If
+    # the cause was another one, the text still helps: the command has no limit and shows the error.
+    text = "the log needs more memory than a request gets; use the command idlestate advise"
+    return error_reply(HTTPStatus.SERVICE_UNAVAILABLE, text)

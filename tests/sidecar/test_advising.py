@@ -1,7 +1,9 @@
 """Advice over HTTP is that of the command, and no log can harm the sidecar."""
 
+import errno
 import io
 import json
+import sys
 from email.message import Message
 from pathlib import Path
 
@@ -12,7 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from idlestate import advise
-from idlestate.sidecar.server import advising
+from idlestate.advisor import files
+from idlestate.errors import RefusedError
+from idlestate.sidecar.protocol.exit_codes import BROKEN, OUT_OF_MEMORY, REFUSED
+from idlestate.sidecar.server import advice_process, advising
 from idlestate.sidecar.server.advising import advise_on
 from idlestate.web.http_reply import Reply
 from idlestate.web.http_server import Request
@@ -82,9 +87,22 @@ def test_a_log_that_cannot_be_read_is_one_line_without_paths() -> None:
     status, answer = ask(b"user,at\n1,2026-01-01\n", "key=no&event_time=--html=/tmp/x", CSV)
     assert status == 400
     assert "column" in str(answer["error"])
-    status, answer = ask(b"", f"{ASKED}&key_budget=x")
-    assert (status, "is not a valid integer" in str(answer["error"])) == (400, True)
     assert ask(b"", kind="text/plain")[0] == 415
+
+
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        ("key_budget=x", "key_budget 'x' is not valid; pass a whole number above 0"),
+        ("key_budget=0", "key_budget 0 is not valid"),
+        ("bytes_per_key=x", "bytes_per_key 'x' is not a number; pass one such as 100"),
+        ("window=Error: é", '"Error: é" is not a valid duration'),
+    ],
+)
+def test_a_refusal_is_what_the_advisor_says(field: str, told: str) -> None:
+    status, answer = ask(parquet(), f"{ASKED}&{field}")
+    assert status == 400
+    assert told in str(answer["error"])
 
 
 def test_a_log_that_takes_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +112,79 @@ def test_a_log_that_takes_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(advising, "MAX_MEMORY_BYTES", 64 << 20)
     status, answer = ask(parquet())
     assert (status, "more memory" in str(answer["error"])) == (503, True)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [f"os._exit({OUT_OF_MEMORY})", "os._exit(1)", "os._exit(127)", "os.abort()"],
+)
+def test_an_end_that_the_process_did_not_choose_is_a_lack_of_memory(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    status, answer = ask_of(f"import os; {end}", monkeypatch)
+    assert (status, "more memory" in str(answer["error"])) == (503, True)
+
+
+def test_words_in_a_message_do_not_change_the_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "Traceback: Memory allocation, Error: MemoryError"
+    code = f"import sys; sys.stderr.write({said!r}); sys.exit({REFUSED})"
+    assert ask_of(code, monkeypatch) == (400, {"error": said})
+
+
+def test_an_unexpected_error_is_one_for_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = f"import sys; sys.stderr.write('the stack trace'); sys.exit({BROKEN})"
+    with pytest.raises(RuntimeError, match="the stack trace"):
+        ask_of(code, monkeypatch)
+
+
+def ask_of(code: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, dict[str, object]]:
+    """Ask with other code in the place of the process."""
+    start = advising.subprocess.Popen
+
+    def other(_: object, **how: object) -> object:
+        return start([sys.executable, "-S", "-c", code], **how)
+
+    monkeypatch.setattr(advising.subprocess, "Popen", other)
+    return ask(parquet())
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MemoryError(), OUT_OF_MEMORY),
+        (ImportError("failed to map segment"), OUT_OF_MEMORY),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), OUT_OF_MEMORY),
+        (OSError(errno.EIO, "Input/output error"), BROKEN),
+        (ValueError("unexpected"), BROKEN),
+        (RefusedError("no such column"), REFUSED),
+    ],
+)
+def test_the_exit_code_tells_the_outcome(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, code: int
+) -> None:
+    def fail(_: bytes) -> str:
+        raise error
+
+    monkeypatch.setattr(advice_process, "_advice", fail)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}\n")))
+    assert advice_process.main() == code
+    said = capsys.readouterr().err
+    assert (said == "no such column") == (code == REFUSED)
+    assert ("Traceback" in said) == (code == BROKEN)
+
+
+def test_a_log_that_memory_does_not_suffice_to_read_is_no_unreadable_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*_: object, **__: object) -> object:
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    log = tmp_path / "log.parquet"
+    log.write_bytes(parquet())
+    line = json.dumps({"log": str(log), "fields": {"key": ["user"], "event_time": "at"}})
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
+    monkeypatch.setattr(files.ds, "dataset", fail)
+    assert advice_process.main() == OUT_OF_MEMORY
 
 
 def test_a_sidecar_takes_a_log_up_to_its_size(folder: Path) -> None:
