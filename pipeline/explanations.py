@@ -30,7 +30,6 @@ from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.retention.policy import Policy, TimeDomain, right_policy
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.declaration import Declaration
-from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S
 from idlestate.sidecar.protocol.transfers import stream_of
 from idlestate.timers.clock import Clock, SystemClock
@@ -60,6 +59,7 @@ def explain(
 
     Raises:
         RefusedError: no such operator, nothing to read, or the key has other columns.
+        UnavailableError: the sidecar does not answer, or is busy.
         DamagedStateError: a file of the state is lost, damaged or of another version.
     """
     address = Address(sidecar) if isinstance(sidecar, str) else sidecar
@@ -121,15 +121,12 @@ def _asked(
     settles: bool = False,
 ) -> Explanation:
     """Ask a sidecar; with `settles`, it first takes over a batch that was just committed."""
-    try:
-        if settles:
-            connection.call("settle", {"uid": uid})
-        declared = connection.call("describe", {"uid": uid}).header["declaration"]
-        keys = Declaration.from_json(declared).spec().keys
-        rows = pa.table(_columns(uid, key, keys), names=[name for name, _ in keys])
-        facts = connection.call("explain", {"uid": uid}, stream_of(rows)).header
-    except SidecarError as error:
-        raise RefusedError(str(error)) from error
+    if settles:
+        connection.call("settle", {"uid": uid})
+    declared = connection.call("describe", {"uid": uid}).header["declaration"]
+    keys = Declaration.from_json(declared).spec().keys
+    rows = pa.table(_columns(uid, key, keys), names=[name for name, _ in keys])
+    facts = connection.call("explain", {"uid": uid}, stream_of(rows)).header
     policy = replace(Policy.from_json(facts["policy"]), chosen_by=facts["chosen_by"])
     (shown,) = rows.to_pylist()
     found = KeyDetails.from_json(facts["details"])

@@ -58,6 +58,7 @@ def reload(
         RefusedError: no such operator, another time domain, or more keys would be removed at once
             than the policy's `max_shrink` allows; the old policy stays in effect.
         ConfigError: the file is invalid; the old policy stays in effect.
+        UnavailableError: the sidecar does not answer, or is busy; the old policy stays in effect.
     """
     if policy is None and config is None:
         raise RefusedError("reload needs a policy: policy=Policy(...), or config='...yaml'")
@@ -96,6 +97,7 @@ def change_policy(
         RefusedError: there is no such operator, it has windows, the policy uses another time domain
             or would remove too many keys at once, or the journal took longer to be written than the
             delay.
+        UnavailableError: the sidecar does not answer, or is busy.
     """
     definition = read_layout(checkpoint, uid).definitions[-1].definition
     right = right_policy_of(uid, policy, right, definition)

@@ -27,7 +27,6 @@ from idlestate.pipeline.sidecar_attachment import link_of
 from idlestate.retention.policy import Policy, TimeDomain, UpdateType
 from idlestate.retention.windows import parse_window
 from idlestate.sidecar.protocol.connection import Address, Connection
-from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S
 from idlestate.timers.clock import Clock, SystemClock
 
@@ -64,6 +63,7 @@ def plan(
     Raises:
         RefusedError: no such operator, another time domain, or nothing to read.
         ConfigError: the file is invalid.
+        UnavailableError: the sidecar does not answer, or is busy.
     """
     chosen = policy if isinstance(policy, Policy) else load_config(Path(policy))
     address = Address(sidecar) if isinstance(sidecar, str) else sidecar
@@ -81,17 +81,14 @@ def plan(
     if address is None:
         raise RefusedError("pass a checkpoint, or the address of a sidecar")
     with closing(Connection(address, connect_timeout_s=CONNECT_TIMEOUT_S)) as connection:
-        try:
-            uids = [uid] if uid else _meant(chosen, connection.call("hello").header["operators"])
-            return [
-                _asked(
-                    *(connection, each, _policy(chosen, each)),
-                    right_policy or _right_policy(chosen, each),
-                )
-                for each in uids
-            ]
-        except SidecarError as error:
-            raise RefusedError(str(error)) from error
+        uids = [uid] if uid else _meant(chosen, connection.call("hello").header["operators"])
+        return [
+            _asked(
+                *(connection, each, _policy(chosen, each)),
+                right_policy or _right_policy(chosen, each),
+            )
+            for each in uids
+        ]
 
 
 def plan_for(
@@ -111,7 +108,7 @@ def plan_for(
         right: for a join, the new policy of right rows; None: the same as `policy`.
 
     Raises:
-        RefusedError: see `plan`.
+        RefusedError, UnavailableError: see `plan`.
         UnrecordedError: only Spark can read this state, and there is no session.
     """
     layout = read_layout(checkpoint, uid)
@@ -121,11 +118,8 @@ def plan_for(
     link = link_of(checkpoint, uid, address)
     if link is not None:
         with closing(link.connect(CONNECT_TIMEOUT_S)) as connection:
-            try:
-                connection.call("settle", {"uid": uid})
-                return _asked(connection, uid, policy, right)
-            except SidecarError as error:
-                raise RefusedError(str(error)) from error
+            connection.call("settle", {"uid": uid})
+            return _asked(connection, uid, policy, right)
     newest = PolicyJournal(checkpoint, uid).newest
     before = newest.policy
     committed = newest_committed(checkpoint)
@@ -166,6 +160,7 @@ def refuse_shrink(
 
     Raises:
         RefusedError: the policy is refused, with the figures; or these cannot be computed.
+        UnavailableError: the sidecar does not answer, or is busy.
     """
     if policy.max_shrink == 1 or PolicyJournal(checkpoint, uid).has_newest(policy, right):
         return

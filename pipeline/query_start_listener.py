@@ -4,7 +4,7 @@
 own thread before the first batch. The listener finds the query's operators in its plan by the names
 of their packing functions, prepares or checks the checkpoint, and sets its path as a local property
 that every task of the query reads. A refused query ends before it plans a batch, and the call that
-started it raises the reason.
+started it raises the error: Spark keeps its text only, the listener the error itself.
 """
 
 import json
@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from idlestate.backends.checkpoint.checkpoint_lock import hold, release
 from idlestate.backends.checkpoint.operator_layout import read_layout
 from idlestate.backends.files.folder import Folder
-from idlestate.errors import IdlestateError, RefusedError
+from idlestate.errors import IdlestateError, RefusedError, StoreError
 from idlestate.pipeline.idle_cores import warn_of_idle_cores
 from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.pack import PACKER_NAME
@@ -84,11 +84,11 @@ def declared(spark: SparkSession, uid: str) -> OperatorSpec:
 
 def _check_started(query: StreamingQuery) -> None:
     for listener in _listeners.values():
-        refusal = listener.refusals.pop(str(query.runId), "")
-        if refusal:
+        refusal = listener.refusals.pop(str(query.runId), None)
+        if refusal is not None:
             with suppress(StreamingQueryException):  # the same error; now it can be started again
                 query.awaitTermination()
-            raise RefusedError(refusal)
+            raise refusal
 
 
 def operators_of(query: StreamingQuery) -> tuple[Folder, list[OperatorSpec]]:
@@ -117,7 +117,8 @@ class _StartListener(StreamingQueryListener):
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self.operators: dict[str, OperatorSpec] = {}
-        self.refusals: dict[str, str] = {}
+        self.refusals: dict[str, IdlestateError] = {}
+        """The error of each run of a query that was not started, by its id."""
         self.started: dict[str, tuple[Folder, list[OperatorSpec]]] = {}
         """Checkpoint and operators of each run of a query, by its id."""
         self._owners: dict[str, str] = {}
@@ -136,7 +137,7 @@ class _StartListener(StreamingQueryListener):
             return
         if not specs:
             return
-        refusal = ""
+        refusal: IdlestateError | None = None
         links: dict[str, str] = {}
         root = checkpoint_of(execution)
         try:
@@ -148,12 +149,13 @@ class _StartListener(StreamingQueryListener):
             leave_checksums_to_hadoop(execution, Folder(root))
             links = self._attach(event, Folder(root), specs)
         except IdlestateError as error:
-            refusal = str(error)
+            refusal = error
         except Exception as error:  # noqa: BLE001 - raised again by the call that starts the query
-            refusal = f"checkpoint {root} cannot be prepared: {error}"
-        if refusal:
+            kind = StoreError if isinstance(error, OSError) else RefusedError
+            refusal = kind(f"checkpoint {root} cannot be prepared: {error}")
+        if refusal is not None:
             self.refusals[str(event.runId)] = refusal
-            end_query(self._spark, execution, refusal)
+            end_query(self._spark, execution, str(refusal))
             return
         context = self._spark.sparkContext
         context.setLocalProperty(CHECKPOINT_PROPERTY, root)

@@ -1,12 +1,12 @@
 """The open lives of a sidecar's operator as a DataFrame."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from idlestate.backends.runs.table_runs import LOWEST_HASH
-from idlestate.errors import RefusedError
 from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.pipeline.spark.spark_types import spark_schema
 from idlestate.pipeline.spark.task_errors import marked
@@ -21,16 +21,12 @@ def lives_in_sidecar(spark: SparkSession, link: SidecarLink) -> DataFrame:
     life that stays open is returned once; a life that starts or ends meanwhile may be missing.
 
     Raises:
-        RefusedError: the sidecar does not answer, or has stopped the operator.
+        RefusedError: the sidecar has stopped the operator.
+        UnavailableError: the sidecar does not answer, or is busy.
     """
-    connection = link.connect(CONNECT_TIMEOUT_S)
-    try:
+    with closing(link.connect(CONNECT_TIMEOUT_S)) as connection:
         connection.call("settle", {"uid": link.uid})
         answer = connection.call("lives", {"uid": link.uid, "shard": 0})
-    except SidecarError as error:
-        raise RefusedError(str(error)) from error
-    finally:
-        connection.close()
     schema = pa.ipc.open_stream(answer.parts[0]).schema
     shards = spark.range(answer.header["shards"], numPartitions=answer.header["shards"])
 

@@ -52,6 +52,7 @@ def read_state(
 
     Raises:
         RefusedError: no such checkpoint, operator or batch.
+        UnavailableError: the sidecar does not answer, or is busy.
         DamagedStateError: (from tasks, as text) a file that the state names is lost or damaged.
     """
     folder = Folder(checkpoint)

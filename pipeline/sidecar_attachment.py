@@ -3,8 +3,7 @@ figures, ending bounded input, dropping it.
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,8 @@ from idlestate.pipeline.sidecar_link import SidecarLink
 from idlestate.sidecar.client.private_sidecar import private_sidecar, sidecar_to_ask
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.declaration import Declaration
-from idlestate.sidecar.protocol.errors import SidecarError
 from idlestate.sidecar.protocol.message import PROTOCOL
-from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S, PATIENCE_S
+from idlestate.sidecar.protocol.retries import CONNECT_TIMEOUT_S
 
 
 def attach(
@@ -38,6 +36,7 @@ def attach(
 
     Raises:
         RefusedError: there is no sidecar, or its operator does not fit.
+        UnavailableError: the sidecar does not answer, or is busy.
     """
     before = _noted(checkpoint, spec.uid)
     address = spec.sidecar or _private(spec, checkpoint, is_local=is_local)
@@ -48,7 +47,7 @@ def attach(
     query = {"query_id": query_id, "run_id": run_id, "checkpoint": checkpoint.url}
     link = SidecarLink(address, spec.uid, query_id)
     place = spec.sidecar.place if spec.sidecar else None
-    with _asking(link, CONNECT_TIMEOUT_S) as connection:
+    with closing(link.connect(CONNECT_TIMEOUT_S)) as connection:
         spoken = connection.call("hello", {}).header["protocol"]
         if spoken != PROTOCOL:
             raise RefusedError(
@@ -111,9 +110,10 @@ def reports_of(checkpoint: Folder, link: SidecarLink, batch_id: int) -> list[Sha
     """The reports of an operator's shards after a batch of a checkpoint.
 
     Raises:
-        RefusedError: the sidecar does not answer, or the operator has stopped.
+        RefusedError: the operator has stopped.
+        UnavailableError: the sidecar does not answer, or is busy.
     """
-    with _asking(link) as connection:
+    with closing(link.connect()) as connection:
         connection.call("settle", {"uid": link.uid})  # the batch may just have been committed
         header = connection.call("figures", {"uid": link.uid}).header
     version = PolicyJournal(checkpoint, link.uid).for_batch(batch_id).version
@@ -125,22 +125,10 @@ def drop_operator(address: Address, uid: str) -> None:
     """Drop an operator of a sidecar with all its state.
 
     Raises:
-        RefusedError: the sidecar does not answer.
+        UnavailableError: the sidecar does not answer, or is busy.
     """
-    with _asking(SidecarLink(address, uid)) as connection:
+    with closing(SidecarLink(address, uid).connect()) as connection:
         connection.call("drop", {"uid": uid})
-
-
-@contextmanager
-def _asking(link: SidecarLink, connect_timeout_s: float = PATIENCE_S) -> Iterator[Connection]:
-    """A connection that raises the sidecar's errors as refusals of the query."""
-    connection = link.connect(connect_timeout_s)
-    try:
-        yield connection
-    except SidecarError as error:
-        raise RefusedError(str(error)) from error
-    finally:
-        connection.close()
 
 
 def finish_input(checkpoint: Folder, link: SidecarLink, *, sweep: bool) -> int:
@@ -154,8 +142,9 @@ def finish_input(checkpoint: Folder, link: SidecarLink, *, sweep: bool) -> int:
 
     Raises:
         RefusedError: the operator has stopped, or its sidecar cannot see the checkpoint.
+        UnavailableError: the sidecar does not answer, or is busy.
     """
-    with _asking(link) as connection:
+    with closing(link.connect()) as connection:
         next_seq: int = _settled(connection, checkpoint, link)["next_seq"]
         while sweep:
             answer = connection.call("final_sweep", {"uid": link.uid}).header
@@ -167,7 +156,7 @@ def owes_batch(checkpoint: Folder, link: SidecarLink) -> bool:
     """Whether the next start begins with a batch without data that releases waiting rows; arguments
     and errors as in `finish_input`.
     """
-    with _asking(link) as connection:
+    with closing(link.connect()) as connection:
         return _settled(connection, checkpoint, link)["owed_ms"] is not None
 
 

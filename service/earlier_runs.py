@@ -63,8 +63,9 @@ class EarlierRuns:
         """Remove everything; the folders themselves stay, as they may be symbolic links.
 
         Raises:
-            RefusedError: a sink was not written by this pipeline, or cannot be written; or the
-                sidecar does not answer. Nothing was removed.
+            RefusedError: a sink was not written by this pipeline, or cannot be written. Nothing
+                was removed.
+            UnavailableError: the sidecar does not answer, or is busy. Nothing was removed.
             StoreError: the store of the runs cannot be reached, or a file cannot be removed.
         """
         sinks = self._sinks.folders(spark).values()

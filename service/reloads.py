@@ -15,7 +15,7 @@ from idlestate.config.loading import Config, load_config
 from idlestate.config.pipeline_settings import Pipeline, Right
 from idlestate.config.problems import render_path
 from idlestate.config.query_sources import origin_of
-from idlestate.errors import RefusedError
+from idlestate.errors import IdlestateError, RefusedError
 from idlestate.metrics.reload_counts import ReloadCounts
 from idlestate.pipeline.policy_change import POLICY_DELAY_MS, change_policy
 from idlestate.retention.budget import Budget
@@ -78,7 +78,7 @@ class Reloads:
             return
         try:
             news = self._reload()
-        except (RefusedError, OSError) as error:
+        except (IdlestateError, OSError) as error:
             self._counts.count(good=False, now_ms=self._clock.now_ms())
             self._tell(
                 f"{error}\n{self._file} was not applied; the previous policy stays in effect"

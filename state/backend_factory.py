@@ -77,12 +77,15 @@ def open_backend(
 
     Raises:
         KeyGroupError: the numbers contradict each other or a snapshot.
+        StateArgumentError: a folder in `restore` is not a snapshot of keyed state or of another
+            version, or the folder that is restored into has state already.
         SnapshotError: a snapshot cannot be read.
         StateMigrationError: keys or namespaces are stored as other types.
         BackendKindError: the kind is unknown, or the path does not fit it.
         StateTypeError: an argument has another type.
-        StateStoreError: the folder cannot be opened, or another process uses it.
-        DamagedStateError: a file of runs is lost or damaged; the text names it.
+        RefusedError: the folder is open already, here or in another process.
+        StoreError: the folder cannot be opened or read.
+        DamagedStateError: a file of the folder or of a snapshot is lost or damaged.
     """
     if isinstance(restore, str | PathLike) or not isinstance(restore, Iterable):
         raise StateTypeError(f"restore is {restore!r}: pass a list of folders")

@@ -1,6 +1,6 @@
 """Errors of keyed state, one class for each reaction of the caller."""
 
-from idlestate.errors import IdlestateError, RefusedError, StoreError
+from idlestate.errors import DamagedStateError, IdlestateError, RefusedError, StoreError
 
 
 class StateError(IdlestateError):
@@ -40,11 +40,19 @@ class KeyGroupError(StateError, RefusedError, ValueError):
 
 
 class SnapshotError(StateError, StoreError):
-    """A snapshot cannot be written or read; the state itself is unchanged."""
+    """The disk did not write or read a snapshot: free space or restore access, then try again."""
+
+
+class DamagedFileError(StateError, DamagedStateError):
+    """A file is lost or damaged: restore the one that the text names, or another snapshot."""
+
+
+class FolderInUseError(StateError, RefusedError, RuntimeError):
+    """The folder is open already: close it there, or use another folder."""
 
 
 class StateStoreError(StateError, StoreError):
-    """The disk refused a write (full, broken, or used by another process); nothing was written."""
+    """The disk refused a write (it is full or broken); nothing was written."""
 
 
 class BackendClosedError(StateError, RefusedError, RuntimeError):

@@ -21,7 +21,7 @@ from idlestate.state.codec import Codec, codec_for
 from idlestate.state.errors import (
     KeyGroupError,
     NullValueError,
-    SnapshotError,
+    StateArgumentError,
     StateKindError,
     StateMigrationError,
     StateTypeError,
@@ -33,7 +33,13 @@ from idlestate.state.redistribution import (
     redistribute,
 )
 from idlestate.state.settings import Place, folder_from
-from idlestate.state.snapshot_files import RECORD, finish_folder, start_folder
+from idlestate.state.snapshot_files import (
+    RECORD,
+    finish_folder,
+    read_record,
+    start_folder,
+    unreadable,
+)
 from idlestate.state.state_schema import VERSIONS, check_versions, type_from_text, type_to_text
 
 ROWS = "operator.rows"
@@ -142,7 +148,9 @@ class OperatorStateStore:
 
     Raises:
         KeyGroupError: there is no such instance.
-        SnapshotError: a snapshot cannot be read, or is one of keyed state.
+        StateArgumentError: one is not a snapshot of operator state, or of another version.
+        DamagedFileError: a file of a snapshot is lost or damaged.
+        SnapshotError: a snapshot cannot be read.
     """
 
     def __init__(
@@ -264,20 +272,15 @@ def _data(folder: Path) -> bytes:
     try:
         return (folder / ROWS).read_bytes()
     except OSError as error:
-        raise SnapshotError(f"{error}; restore another snapshot") from error
+        raise unreadable(error) from error
 
 
 def _record(folder: Path) -> dict[str, Any]:
-    try:
-        record = json.loads((folder / RECORD).read_text())
-    except (OSError, ValueError) as error:
-        raise SnapshotError(
-            f"{folder} is not a valid snapshot of operator state: {error}"
-        ) from error
+    record = read_record(folder, "snapshot of operator state")
     check_versions(record, str(folder))
     states: dict[str, Any] | None = record.get("operator_states")
     if states is None:
-        raise SnapshotError(
+        raise StateArgumentError(
             f"{folder} is a snapshot of keyed state: pass it to open_backend(restore=...)"
         )
     return states

@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 import xxhash
 
-from idlestate.state.errors import SnapshotError
+from idlestate.state.errors import DamagedFileError, SnapshotError, StateArgumentError, StateError
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.row_keys import GROUP
 from idlestate.state.state_schema import VERSIONS, check_versions, type_from_text, type_to_text
@@ -74,15 +74,14 @@ class SnapshotInfo:
         """Read the record of a snapshot.
 
         Raises:
-            SnapshotError: there is none, its version is unknown, or it has no keyed state.
+            StateArgumentError: there is none, its version is unknown, or it has no keyed state.
+            DamagedFileError: its record is damaged.
+            SnapshotError: its record cannot be read.
         """
-        try:
-            record = json.loads((folder / RECORD).read_text())
-        except (OSError, ValueError) as error:
-            raise SnapshotError(f"{folder} is not a valid snapshot: {error}") from error
+        record = read_record(folder, "snapshot")
         check_versions(record, str(folder))
         if "backend" not in record:
-            raise SnapshotError(
+            raise StateArgumentError(
                 f"{folder} is a snapshot of operator state: pass it to OperatorStateStore"
             )
         return cls(
@@ -115,6 +114,28 @@ class SnapshotInfo:
             os.fsync(file.fileno())
 
 
+def read_record(folder: Path, what: str) -> dict[str, Any]:
+    """The record of a snapshot of this sort; errors as in `SnapshotInfo.read`."""
+    kind: type[StateError] = SnapshotError
+    try:
+        found = json.loads((folder / RECORD).read_text())
+        if not isinstance(found, dict):
+            raise ValueError(f"{RECORD} is not an object")
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            kind = StateArgumentError
+        if isinstance(error, ValueError):
+            kind = DamagedFileError
+        raise kind(f"{folder} is not a valid {what}: {error}") from error
+    return found
+
+
+def unreadable(error: OSError) -> StateError:
+    """The error for a file of a snapshot that cannot be read."""
+    kind = DamagedFileError if isinstance(error, FileNotFoundError) else SnapshotError
+    return kind(f"{error}; restore another snapshot")
+
+
 def rows_file(number: int) -> str:
     """The name of the file of a state's rows."""
     return f"{number}.rows"
@@ -141,12 +162,13 @@ def read_rows(path: Path, blocks: Iterable[Block], groups: KeyGroupRange) -> Ite
     """The rows of these key groups.
 
     Raises:
-        SnapshotError: the file cannot be read, or a block is damaged.
+        DamagedFileError: the file is lost, or a block is damaged.
+        SnapshotError: the file cannot be read.
     """
     try:
         file = path.open("rb")
     except OSError as error:
-        raise SnapshotError(f"{error}; restore another snapshot") from error
+        raise unreadable(error) from error
     with file:
         for group, start, length, expected in blocks:
             if group not in groups:
@@ -154,7 +176,7 @@ def read_rows(path: Path, blocks: Iterable[Block], groups: KeyGroupRange) -> Ite
             file.seek(start)
             data = file.read(length)
             if xxhash.xxh64_hexdigest(data) != expected:
-                raise SnapshotError(
+                raise DamagedFileError(
                     f"{path}: the block of key group {group} is damaged; restore another snapshot"
                 )
             at = 0
@@ -170,10 +192,10 @@ def start_folder(folder: Path) -> Path:
     """A folder for writing a snapshot, before it gets its name.
 
     Raises:
-        SnapshotError: the name exists already.
+        StateArgumentError: the name exists already.
     """
     if folder.exists():
-        raise SnapshotError(f"{folder} is there already: give each snapshot a name of its own")
+        raise StateArgumentError(f"{folder} is there already: give each snapshot a name of its own")
     drop_draft(folder)
     draft = _draft(folder)
     draft.mkdir(parents=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from idlestate.state.byte_layout import ROW_VERSION, ValueLayout
 from idlestate.state.codec import CODEC_VERSION
 from idlestate.state.descriptors import StateDescriptor, StateKind
-from idlestate.state.errors import SnapshotError
+from idlestate.state.errors import StateArgumentError
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,10 @@ VERSIONS = {"format": 1, "codec": CODEC_VERSION, "rows": ROW_VERSION}
 
 
 def check_versions(record: dict[str, Any], place: str) -> None:
-    """Raise `SnapshotError` if a record has an unknown format."""
+    """Raise `StateArgumentError` if a record has an unknown format."""
     found = {name: record.get(name) for name in VERSIONS}
     if found != VERSIONS:
-        raise SnapshotError(
+        raise StateArgumentError(
             f"{place} has format {found}, this version of idlestate knows {VERSIONS}: read it "
             "with the version that wrote it"
         )

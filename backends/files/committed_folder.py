@@ -41,8 +41,8 @@ class CommittedFolder:
         """Use this folder; create it if it does not exist.
 
         Raises:
-            RefusedError: the folder contains something else.
-            StoreError: another process uses it, or a disk operation failed.
+            RefusedError: the folder contains something else, or is open already.
+            StoreError: a disk operation failed.
         """
         self.path = path
         self._runs = path / _RUNS / "0"
@@ -58,8 +58,9 @@ class CommittedFolder:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 self.close()
-                raise StoreError(
-                    f"{path} is open already, here or in another process: close it there first"
+                raise RefusedError(
+                    f"{path} is open already, here or in another process: close it there first, or "
+                    "use another folder"
                 ) from error
         self.files = RunFiles(Folder(str(path / _RUNS)), 0, advice=_ADVICE)
         self._durable: set[str] = set()

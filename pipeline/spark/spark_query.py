@@ -18,11 +18,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from idlestate.backends.files.folder import Folder
-from idlestate.errors import RefusedError
+from idlestate.errors import RefusedError, StoreError
 from idlestate.pipeline.spark.spark_version import private_part
 
 _TAKEN = "another query with same id is already active"
 _MISSING = "checkpointLocation must be specified"
+_FULL = "No space left on device"
 _OF_FILES = ("java.io.", "org.apache.hadoop.")
 NO_CHECKPOINT = (
     "the query has no checkpoint of its own, so its next start would not find its state; set "
@@ -172,7 +173,8 @@ def _checked(
                 ) from None
             if error.java_exception.getClass().getName().startswith(_OF_FILES):
                 reason = str(error.java_exception.getMessage()).partition("\n")[0]
-                raise RefusedError(
+                kind = StoreError if _FULL in reason else RefusedError
+                raise kind(
                     f"the checkpoint of the query cannot be created: {reason}; set "
                     "checkpointLocation to a folder that can be written to"
                 ) from None

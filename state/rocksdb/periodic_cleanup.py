@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from idlestate.state.errors import StateStoreError
+from idlestate.state.errors import DamagedFileError, StateStoreError
 from idlestate.state.rocksdb.compaction_filter import CompactionWalk
 from idlestate.timers.clock import Clock
 
@@ -53,7 +53,7 @@ class PeriodicCleanup:
         if limit < LEAST:
             return
         self._at_s += passed_s
-        with suppress(StateStoreError):  # the access itself raises the error; the walk stays
+        with suppress(StateStoreError, DamagedFileError):  # the access raises it; the walk stays
             self._go_on(min(limit, MOST))
 
     def _go_on(self, limit: int) -> None:

@@ -10,7 +10,7 @@ from rocksdict import BottommostLevelCompaction, CompactOptions
 
 from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.closed_backend import ClosedBackend
-from idlestate.state.errors import SnapshotError, StateError
+from idlestate.state.errors import StateArgumentError, StateError
 from idlestate.state.folder_record import check_record, check_restore, record_of
 from idlestate.state.rocksdb.compaction_filter import compaction_of, filtering
 from idlestate.state.rocksdb.periodic_cleanup import PeriodicCleanup
@@ -63,7 +63,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         for info in infos:
             check_restore(info, settings)
         if infos and (path / "CURRENT").exists():
-            raise SnapshotError(f"{path} holds state already: restore into an empty folder")
+            raise StateArgumentError(f"{path} holds state already: restore into an empty folder")
         cloned = len(infos) == 1 and infos[0].is_native and infos[0].groups == self.groups
         if cloned:
             clone(infos[0], path)

@@ -8,11 +8,17 @@ from typing import Any
 from rocksdict import AccessType, Rdict, WriteBatch
 
 from idlestate.state.descriptors import StateKind
-from idlestate.state.errors import StateStoreError
+from idlestate.state.errors import (
+    DamagedFileError,
+    FolderInUseError,
+    StateError,
+    StateStoreError,
+)
 from idlestate.state.rocksdb.rocksdb_list import RocksDBListTable
 from idlestate.state.rocksdb.rocksdb_map import RocksDBMapTable
 from idlestate.state.rocksdb.rocksdb_options import options
 from idlestate.state.rocksdb.rocksdb_table import (
+    DAMAGED,
     RocksDBTable,
     bounds_of,
     check,
@@ -29,6 +35,8 @@ from idlestate.state.state_schema import VERSIONS, StateSchema, check_versions
 RECORD = b"idlestate"
 CLEANED = b"idlestate cleaned "
 TIMERS = "timers "
+LOCKED = ("lock hold by current process", "LOCK: Resource temporarily unavailable")
+"""What RocksDB says if this process or another one has the folder open."""
 
 TABLES: dict[StateKind, type[RocksDBTable]] = {
     StateKind.VALUE: RocksDBSingleTable,
@@ -51,7 +59,9 @@ class Database:
         """Open it; create it if needed.
 
         Raises:
-            StateStoreError: it is broken, or in use.
+            FolderInUseError: it is open already.
+            DamagedFileError: a file of it is lost or damaged.
+            StateStoreError: it cannot be opened.
         """
         self.path = path
         try:
@@ -66,7 +76,7 @@ class Database:
                 access_type=AccessType.read_only() if read_only else AccessType.read_write(),
             )
         except Exception as error:
-            raise StateStoreError(f"{path}: RocksDB does not open: {error}") from error
+            raise _not_opened(path, error) from error
         self._families = set(names)
 
     def record(self) -> dict[str, Any] | None:
@@ -191,3 +201,20 @@ class FamilyTimerStore:
         """Release the database."""
         self._handle = None
         let_go(self.family)
+
+
+def _not_opened(path: Path, error: Exception) -> StateError:
+    """The error for what was raised when a folder was opened."""
+    text = str(error)
+    if any(each in text for each in LOCKED):
+        return FolderInUseError(
+            f"{path} is open already, here or in another process: close it there first, or use "
+            "another folder"
+        )
+    is_lost = not isinstance(error, OSError) and "No such file or directory" in text
+    if is_lost or text.startswith(DAMAGED):
+        return DamagedFileError(
+            f"{path}: a file of RocksDB is lost or damaged: {error}; restore the folder from a "
+            "backup, or the state from a snapshot"
+        )
+    return StateStoreError(f"{path}: RocksDB does not open: {error}")

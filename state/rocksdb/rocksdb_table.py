@@ -14,7 +14,7 @@ from rocksdict import Rdict, RdictIter, ReadOptions, WriteBatch
 
 from idlestate.backends.runs.byte_arrays import Positions
 from idlestate.state.byte_layout import ValueLayout
-from idlestate.state.errors import StateError, StateStoreError
+from idlestate.state.errors import DamagedFileError, StateError, StateStoreError
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.rocksdb.sweep_of_rows import RowWalk
@@ -23,11 +23,18 @@ from idlestate.state.table import Row, Table, Walk
 from idlestate.state.usage import Usage
 
 LOAD_ROWS = 10_000
+DAMAGED = "Corruption"
+"""What RocksDB's text begins with if a file is damaged."""
 
 
-def refused(place: Any, error: Exception) -> StateStoreError:
-    """A `StateStoreError` for an error of RocksDB, which has no classes: full disk, broken file."""
+def refused(place: Any, error: Exception) -> StateError:
+    """The error for one of RocksDB, which has no classes: full disk, damaged file."""
     folder = place.path() if isinstance(place, Rdict) else place
+    if str(error).startswith(DAMAGED):
+        return DamagedFileError(
+            f"{folder}: a file of RocksDB is damaged: {error}; restore the folder from a backup, "
+            "or the state from a snapshot"
+        )
     return StateStoreError(
         f"{folder}: RocksDB refused, nothing was written: {error}. Make room or mend the "
         "disk, then open the state again"
@@ -36,7 +43,7 @@ def refused(place: Any, error: Exception) -> StateStoreError:
 
 @contextmanager
 def plainly(place: Any) -> Iterator[None]:
-    """Raise `StateStoreError` for what RocksDB raises; `place` is the folder."""
+    """Raise our errors for those of RocksDB; `place` is the folder."""
     try:
         yield
     except (StateError, OSError):
@@ -59,6 +66,7 @@ def write(database: Rdict, batch: WriteBatch) -> None:
 
     Raises:
         StateStoreError: the disk is full or broken.
+        DamagedFileError: a file is damaged.
     """
     if not batch.is_empty():
         try:
@@ -85,6 +93,7 @@ def scan(family: Rdict, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, by
 
     Raises:
         StateStoreError: the disk is broken.
+        DamagedFileError: a file is damaged.
     """
     bounds = bounds_of(prefix)
     cursor = family.iter(bounds)
@@ -97,7 +106,7 @@ def scan(family: Rdict, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, by
 
 
 def check(database: Rdict, cursor: RdictIter) -> None:
-    """Raise `StateStoreError` if a cursor failed: it looks like a cursor at the end."""
+    """Raise an error if a cursor failed: it looks like a cursor at the end."""
     try:
         cursor.status()
     except Exception as error:
@@ -171,6 +180,7 @@ class RocksDBTable(Table):
 
         Raises:
             StateStoreError: the disk is broken.
+            DamagedFileError: a file is damaged.
         """
         try:
             return self.family.get(rows)

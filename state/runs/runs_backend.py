@@ -19,7 +19,7 @@ from idlestate.backends.shards.shard_record import TableRecord
 from idlestate.state.backend import KeyedStateBackend
 from idlestate.state.cleanup import IncrementalStep
 from idlestate.state.closed_backend import ClosedBackend
-from idlestate.state.errors import SnapshotError
+from idlestate.state.errors import StateArgumentError
 from idlestate.state.folder_record import check_record, check_restore, record_of
 from idlestate.state.key_batch import KeyBatch
 from idlestate.state.runs import entry_rows
@@ -72,7 +72,7 @@ class RunsKeyedStateBackend(KeyedStateBackend):
         for info in infos:
             check_restore(info, self._settings)
         if infos and record is not None:
-            raise SnapshotError(f"{path} holds state already: restore into an empty folder")
+            raise StateArgumentError(f"{path} holds state already: restore into an empty folder")
         record = record or {"version": 0, "states": [], "queues": {}, "entries": {}, "tables": {}}
         self._version: int = record["version"]
         self._table_of_queue: dict[str, str] = record["queues"]

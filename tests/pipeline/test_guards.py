@@ -14,7 +14,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from idlestate import Policy, read_state
 from idlestate.backends.files.folder import Folder
 from idlestate.backends.files.spark_logs import newest_batch
-from idlestate.errors import RefusedError
+from idlestate.errors import RefusedError, UnavailableError
+from idlestate.pipeline import sidecar_attachment
 from idlestate.retention.policy import TimeDomain
 from tests.pipeline.clicks import AGGREGATES, KEYS, POLICY, SCHEMA, UID, click, hours, retained
 from tests.pipeline.streams import Feed, Sink, run, start, states
@@ -114,6 +115,15 @@ def test_a_refusal_is_known_without_any_new_data(
 def test_a_result_that_was_transformed_is_refused_too(started: Started) -> None:
     changes = started.changes(shards=3).where("n > 0").withColumnRenamed("n", "clicks")
     assert "shards was 8, is now 3" in started.refusal(changes)
+
+
+def test_a_start_whose_sidecar_is_away_says_so_by_its_kind(
+    started: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sidecar_attachment, "CONNECT_TIMEOUT_S", 0)
+    changes = started.changes(backend="heap", sidecar=f"unix:{tmp_path}/away")
+    with pytest.raises(UnavailableError, match="cannot connect to the sidecar"):
+        start(changes, tmp_path / "checkpoint", Sink(), availableNow=True)
 
 
 def test_a_refused_query_has_failed_for_all_who_look_at_it(started: Started) -> None:

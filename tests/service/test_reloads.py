@@ -18,6 +18,7 @@ from idlestate.backends.shards.stream_join import stream_join
 from idlestate.backends.shards.table_spec import TableSpec
 from idlestate.config.file_watch import FileWatch
 from idlestate.config.loading import load_config
+from idlestate.errors import UnavailableError
 from idlestate.metrics import families
 from idlestate.metrics.exporter import Exporter, RegistryBridge
 from idlestate.metrics.reload_counts import ReloadCounts
@@ -166,6 +167,22 @@ def test_one_input_of_a_query_gets_another_policy(line: CommandLine) -> None:
     followed.look()
     told = "pipelines.clicks.sources.payments: changed, which needs a restart"
     assert told in followed.told[-1]
+
+
+def test_a_sidecar_that_is_away_stops_a_reload_and_not_the_pipeline(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> PolicyPlan:
+        raise UnavailableError("cannot connect to the sidecar")
+
+    monkeypatch.setattr("idlestate.pipeline.policy_plans.plan_for", away)
+    followed.save("max_shrink: 100%", "max_shrink: 50%")
+    followed.save("30m", "10m")
+    followed.look()
+    (said,) = followed.told
+    assert "cannot connect to the sidecar" in said
+    assert "was not applied; the previous policy stays in effect" in said
+    assert followed.counted("failure") == 1
 
 
 def test_a_policy_that_removes_too_many_keys_is_refused_until_the_file_allows_it(

@@ -16,7 +16,7 @@ import pytest
 from idlestate.retention.policy import TimeDomain, UpdateType
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
-from idlestate.state.errors import SnapshotError
+from idlestate.state.errors import StateArgumentError
 from idlestate.state.heap import (
     copy_on_write_columns,
     frozen_rows,
@@ -257,7 +257,7 @@ def test_what_goes_wrong_in_a_helper_thread_is_told_by_the_future(tmp_path):
         backend.get_state(descriptor_of("value", None))
         first, second = (backend.snapshot(tmp_path / "snapshot") for _ in range(2))
         first.finish()
-        with pytest.raises(SnapshotError, match="is there already"):
+        with pytest.raises(StateArgumentError, match="is there already"):
             second.finish_in_thread().result()
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.errors import (
+    DamagedFileError,
     KeyGroupError,
     NullValueError,
-    SnapshotError,
+    StateArgumentError,
     StateKindError,
     StateMigrationError,
     StateTypeError,
@@ -110,13 +111,13 @@ def test_an_instance_that_is_not_there_is_refused(tmp_path):
 def test_snapshots_of_keyed_state_and_lost_rows_are_refused(tmp_path):
     with open_backend("heap") as backend:
         backend.snapshot(tmp_path / "keyed").finish()
-    with pytest.raises(SnapshotError, match=r"keyed state: pass it to open_backend"):
+    with pytest.raises(StateArgumentError, match=r"keyed state: pass it to open_backend"):
         OperatorStateStore([tmp_path / "keyed"])
     (folder,) = filled(tmp_path, 1)
-    with pytest.raises(SnapshotError, match="operator state: pass it to OperatorStateStore"):
+    with pytest.raises(StateArgumentError, match="operator state: pass it to OperatorStateStore"):
         open_backend("heap", restore=[folder])
     (folder / "operator.rows").unlink()
-    with pytest.raises(SnapshotError, match=r"operator\.rows'; restore another snapshot"):
+    with pytest.raises(DamagedFileError, match=r"operator\.rows'; restore another snapshot"):
         OperatorStateStore([folder])
 
 
@@ -124,7 +125,7 @@ def test_a_version_that_is_not_known_is_refused(tmp_path):
     (folder,) = filled(tmp_path, 1)
     record = json.loads((folder / "snapshot.json").read_text())
     (folder / "snapshot.json").write_text(json.dumps(record | {"format": 99}))
-    with pytest.raises(SnapshotError, match="'format': 99"):
+    with pytest.raises(StateArgumentError, match="'format': 99"):
         OperatorStateStore([folder])
-    with pytest.raises(SnapshotError, match="is not a valid snapshot of operator state"):
+    with pytest.raises(StateArgumentError, match="is not a valid snapshot of operator state"):
         OperatorStateStore([tmp_path])

@@ -1,8 +1,10 @@
 """A folder of runs that is damaged, in use, or of something else: plain errors that name it."""
 
+from pathlib import Path
+
 import pytest
 
-from idlestate.errors import DamagedStateError, RefusedError, StoreError
+from idlestate.errors import DamagedStateError, RefusedError
 from idlestate.retention.policy import TimeDomain
 from idlestate.state.backend_factory import open_backend
 from tests.state.runs_history import found, states, timers_of, two_commits
@@ -49,9 +51,29 @@ def test_a_damaged_record_is_named(place):
 
 
 def test_a_folder_is_open_once(place):
-    with open_backend("runs", place), pytest.raises(StoreError, match="is open already"):
+    with open_backend("runs", place), pytest.raises(RefusedError, match="is open already"):
         open_backend("runs", place)
     open_backend("runs", place).close()
+
+
+def damage(file):
+    data = bytearray(file.read_bytes())
+    data[10] ^= 1
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(("name", "harm"), [("*.sst", damage), ("MANIFEST*", Path.unlink)])
+def test_damage_in_a_folder_of_rocksdb_is_of_the_same_kind(tmp_path, name, harm):
+    with open_backend("rocksdb", tmp_path) as backend:
+        states(backend)[0].put_many(["a"], [1])
+        backend.compact()
+    for file in tmp_path.glob(name):
+        harm(file)
+    with (
+        pytest.raises(DamagedStateError, match=f"{tmp_path}: a file of RocksDB is .*damaged"),
+        open_backend("rocksdb", tmp_path) as backend,
+    ):
+        states(backend)[0].get_many(["a"])
 
 
 def test_rocksdb_does_not_open_a_folder_of_runs_without_a_commit(tmp_path):

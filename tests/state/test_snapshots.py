@@ -13,9 +13,11 @@ from idlestate.state.descriptors import (
 )
 from idlestate.state.errors import (
     BackendKindError,
+    DamagedFileError,
+    FolderInUseError,
     KeyGroupError,
     SnapshotError,
-    StateError,
+    StateArgumentError,
     StateMigrationError,
     StateStoreError,
 )
@@ -85,7 +87,7 @@ def test_a_snapshot_that_is_let_go_leaves_nothing(kind, tmp_path):
         backend.snapshot(tmp_path / "snapshot").discard()
         assert [path.name for path in tmp_path.glob("snapshot*")] == []
         backend.snapshot(tmp_path / "snapshot").finish()
-        with pytest.raises(SnapshotError, match="is there already"):
+        with pytest.raises(StateArgumentError, match="is there already"):
             backend.snapshot(tmp_path / "snapshot").finish()
 
 
@@ -116,14 +118,14 @@ def test_a_damaged_block_is_refused_and_named(kind, tmp_path):
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    with pytest.raises(SnapshotError, match=r"0\.rows: the block of key group \d+ is damaged"):
+    with pytest.raises(DamagedFileError, match=r"0\.rows: the block of key group \d+ is damaged"):
         open_backend("heap", restore=[folder])
 
 
 def test_a_lost_rows_file_is_refused_and_named(kind, tmp_path):
     folder = snapshot_of(kind, tmp_path)
     (folder / "0.rows").unlink()
-    with pytest.raises(SnapshotError, match=r"0\.rows'; restore another snapshot"):
+    with pytest.raises(DamagedFileError, match=r"0\.rows'; restore another snapshot"):
         open_backend("heap", restore=[folder])
 
 
@@ -132,13 +134,30 @@ def test_a_version_that_is_not_known_is_refused(kind, tmp_path, what):
     folder = snapshot_of(kind, tmp_path)
     record = json.loads((folder / "snapshot.json").read_text())
     (folder / "snapshot.json").write_text(json.dumps(record | {what: 99}))
-    with pytest.raises(SnapshotError, match=f"'{what}': 99"):
+    with pytest.raises(StateArgumentError, match=f"'{what}': 99"):
         open_backend("heap", restore=[folder])
 
 
 def test_what_is_no_snapshot_is_refused(kind, tmp_path):
-    with pytest.raises(SnapshotError, match="is not a valid snapshot"):
+    with pytest.raises(StateArgumentError, match="is not a valid snapshot"):
         opened(kind, tmp_path / "db", restore=[tmp_path])
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_a_damaged_record_is_damage(tmp_path, text):
+    folder = snapshot_of("heap", tmp_path)
+    (folder / "snapshot.json").write_text(text)
+    with pytest.raises(DamagedFileError, match="is not a valid snapshot"):
+        open_backend("heap", restore=[folder])
+
+
+@pytest.mark.parametrize("name", ["snapshot.json", "0.rows"])
+def test_a_file_that_cannot_be_read_is_an_error_of_the_store(tmp_path, name):
+    folder = snapshot_of("heap", tmp_path)
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    with pytest.raises(SnapshotError, match="Is a directory"):
+        open_backend("heap", restore=[folder])
 
 
 def test_numbers_that_do_not_fit_are_refused_early(kind, tmp_path):
@@ -165,12 +184,12 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
 def test_a_folder_of_rocksdb_is_opened_as_it_was_made(tmp_path):
     with open_backend("rocksdb", tmp_path / "db") as backend:
         fill(backend, 1)
-        with pytest.raises(StateError, match="does not open"):
+        with pytest.raises(FolderInUseError, match="is open already"):
             open_backend("rocksdb", tmp_path / "db")
     with pytest.raises(StateMigrationError, match="with max_parallelism=128; pass 128, not 64"):
         open_backend("rocksdb", tmp_path / "db", max_parallelism=64)
     snapshot = tmp_path / "snapshot"
     with open_backend("rocksdb", tmp_path / "db") as backend:
         backend.snapshot(snapshot).finish()
-    with pytest.raises(SnapshotError, match="holds state already"):
+    with pytest.raises(StateArgumentError, match="holds state already"):
         open_backend("rocksdb", tmp_path / "db", restore=[snapshot])
