@@ -29,7 +29,7 @@ def refused(place: Any, error: Exception) -> StateStoreError:
     """A `StateStoreError` for an error of RocksDB, which has no classes: full disk, broken file."""
     folder = place.path() if isinstance(place, Rdict) else place
     return StateStoreError(
-        f"{folder}: RocksDB refused, nothing was written: {error}. Make room or mend the "
+        f"{folder}: RocksDB failed, nothing was written: {error}; free disk space or repair the "
         "disk, then open the state again"
     )
 
