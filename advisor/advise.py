@@ -53,8 +53,8 @@ def advise(
         events: an Arrow table, a pandas DataFrame, a batch DataFrame of Spark (for logs larger than
             memory), or a file or folder of parquet, CSV or JSON lines.
         key: the key column or columns.
-        event_time: the column of event times: timestamps, dates, or ISO 8601 texts. Times without a
-            zone are UTC. Rows without a time, with one before 1970-01-02, or with one more than
+        event_time: the column of event times: timestamps, dates, or ISO 8601 strings. Times without
+            a zone are UTC. Rows without a time, with one before 1970-01-02, or with one more than
             an hour ahead of the clock are rejected.
         windows: idle windows to try: durations such as `30m`, or min and max such as `30m/45m` or
             (`30m`, `45m`). Default: a series of common windows up to the log's span.

@@ -68,8 +68,8 @@ def check_key_type(kind: pa.DataType, name: str) -> None:
 def unusable_time(name: str, kind: str) -> RefusedError:
     """The error of a column that cannot hold event times."""
     return RefusedError(
-        f"event time column {name!r} is of type {kind}; use timestamps, or ISO 8601 texts such as "
-        "2025-03-03T12:00:00Z"
+        f"event time column {name!r} is of type {kind}; use timestamps, or ISO 8601 strings such "
+        "as 2025-03-03T12:00:00Z"
     )
 
 
@@ -80,7 +80,7 @@ def no_usable_row(reading: Reading, rows: int) -> RefusedError:
     keys = f" and a key in {', '.join(reading.key)}" if reading.rejects_null_keys else ""
     return RefusedError(
         f"no row has a usable event time in {reading.event_time}{keys} ({rows:,} rejected); use "
-        "timestamps, or ISO 8601 texts such as 2025-03-03T12:00:00Z, from 1970-01-02 until now"
+        "timestamps, or ISO 8601 strings such as 2025-03-03T12:00:00Z, from 1970-01-02 until now"
     )
 
 

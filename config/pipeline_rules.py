@@ -208,14 +208,14 @@ def _check_kind(pipeline: Raw) -> Iterator[Finding]:
         what = f"how: {how} does not apply to kind: join_asof"
         yield Finding((*pipeline.path, "how"), what, "use inner or left, or set kind: join")
     if {"rows", "range"} <= {*pipeline.fields}:
-        what = "a frame has either rows or a range"
+        what = "rows and range cannot be combined"
         yield Finding((*pipeline.path, "range"), what, "remove one of them")
     is_last = kind == "deduplicate" and pipeline["keep"].text == "last"
     if is_last and "expired" not in pipeline["sinks"].fields:
-        what = "with keep: last, records come out as expired records alone, and no sink takes them"
+        what = "with keep: last, records are emitted only to the expired sink, which is not set"
         yield Finding((*pipeline.path, "sinks"), what, "add expired: PATH to sinks")
     if pipeline["on_error"].text == "reject" and "rejects" not in pipeline["sinks"].fields:
-        what = "with on_error: reject, records are rejected, and no sink takes them"
+        what = "with on_error: reject, rejected records go to the rejects sink, which is not set"
         yield Finding((*pipeline.path, "sinks"), what, "add rejects: PATH to sinks")
 
 

@@ -213,7 +213,8 @@ class Pipeline(Section):
     """Columns that order rows of a key with the same event time; with join_asof, versions."""
     in_order: Flag | None = None
     """Whether rows wait until the watermark reaches them and count in order of event time;
-    default: true with window session(...), else false."""
+    default: true with window session(...) and, in event time, for co_process and for functions
+    with on_timer or on_timers; else false."""
     read_when: text.Column | None = None
     """Boolean column; rows in which it is true only read the key."""
     query: text.Query | None = None

@@ -138,6 +138,6 @@ def _other_time(
     said = [str(plan.arguments[name]) for name in _TIMES if name in plan.arguments]
     is_whole = len(said) == (1 if plan.second is None else 2)
     if isinstance(time, str) and is_whole and time.lower() not in map(str.lower, said):
-        what = f"the query goes by the time {' and '.join(said)}"
+        what = f"the query uses {' and '.join(said)} as event time"
         fix = f"set {said[0]}, or change the query" if len(said) == 1 else "remove it"
         yield Finding((*path, "event_time"), what, fix)

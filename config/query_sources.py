@@ -162,7 +162,7 @@ class _Input:
         time = self.section.get("event_time")
         said = self.said_time
         if isinstance(time, str) and said is not None and time.lower() != said.lower():
-            what = f"the query goes by the time {said}"
+            what = f"the query uses {said} as event time"
             yield Finding((*self.path, "event_time"), what, f"set {said}, or change the query")
         if self.plan.second is None:
             return
@@ -182,7 +182,7 @@ class _Input:
 
 def _check_names(path: FieldPath, fields: Mapping[str, object]) -> Iterator[Finding]:
     if SOURCE in fields:
-        what = "source and sources exclude each other"
+        what = "source and sources cannot be combined"
         yield Finding((*path, SOURCE), what, "remove one of them")
     if "query" not in fields:
         what = "sources names the tables of a query, and this pipeline has no query"

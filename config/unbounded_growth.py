@@ -16,7 +16,7 @@ def unbounded_advice(uid: str, choice: Choice, *, by_hint: bool) -> tuple[str, s
     grows = "state grows WITHOUT BOUND, as every key is kept forever"
     if by_hint:
         what = f"the hint STATE_TTL in the query of {uid} says never: its {grows}"
-        return what, "write a time, such as '1d', or remove the hint"
+        return what, "set a time, such as '1d', or remove the hint"
     if choice.policy is None:
         fix = f"add policy: {name} here, and policies: {{{name}: {{{rule}}}}} at the top level"
         return f"{uid} has no policy: its {grows}", fix

@@ -86,5 +86,7 @@ def checked_name(name: str) -> str:
         RefusedError: it is not a string of printable characters.
     """
     if name.__class__ is not str or not name or not name.isprintable():
-        raise RefusedError(f"timer name {name!r} is not valid; use a text of printable characters")
+        raise RefusedError(
+            f"timer name {name!r} is not valid; use a string of printable characters"
+        )
     return name

@@ -86,7 +86,7 @@ def _steps(name: str, text: str) -> Name:
 
 INPUT_ROWS: Final = _counter("input_rows", "Rows read, including late and rejected rows.")
 LATE_ROWS: Final = _counter(
-    "late_rows", "Late rows: at or behind the watermark, they change no state."
+    "late_rows", "Late rows: rows at or behind the watermark; they change no state."
 )
 REJECTED_ROWS: Final = _counter(
     "rejected_rows",
@@ -113,7 +113,8 @@ REMEMBERED_BYTES: Final = _gauge(
     "remembered_bytes", "Size in bytes of the remembered keys; not included in state_bytes."
 )
 HELD_ROWS: Final = _gauge(
-    "held_rows", "Rows that wait until the watermark reaches them; only with in_order."
+    "held_rows",
+    "Rows that wait until the watermark reaches them; 0 for operators whose rows do not wait.",
 )
 KEYS_SEEN: Final = _gauge(
     "keys_seen", "Estimated number of distinct keys ever seen: the keys in state without retention."
@@ -150,8 +151,8 @@ DISK_BYTES: Final = _gauge(
 )
 EXPIRY_LAG: Final = _gauge(
     "expiry_lag_seconds",
-    "Age of the oldest expired key that is still in state, in the operator's time (wall clock or "
-    "watermark); 0 if there is none.",
+    "How long the most overdue key that is still in state has been expired, in the operator's time "
+    "(wall clock or watermark); 0 if no key is overdue.",
 )
 WATERMARK: Final = _gauge(
     "watermark_timestamp_seconds",
@@ -173,13 +174,14 @@ SWEEP_DURATION: Final = _steps(
 )
 EXCHANGE_DURATION: Final = _steps(
     "exchange_duration_seconds",
-    "Duration of the task exchanges of batches, from the first call to the last.",
+    "How long a Spark task exchanges its part of a batch with the sidecar, from its first call to "
+    "its last.",
 )
 LOOKUP_DURATION: Final = _steps(
     "lookup_duration_seconds", "Duration of look-ups of keys, without the network."
 )
 COMPACTION_DURATION: Final = _steps(
-    "compaction_duration_seconds", "Duration of the compactions that gave back space."
+    "compaction_duration_seconds", "Duration of the compactions that freed space."
 )
 SWEPT: Final = _gauge(
     "sweep_last_success_timestamp_seconds",
@@ -187,7 +189,7 @@ SWEPT: Final = _gauge(
 )
 COMPACTED: Final = _gauge(
     "compaction_last_success_timestamp_seconds",
-    "Unix timestamp of the last time that compaction left nothing to give back; 0 before.",
+    "Unix timestamp of the last time that nothing was left to compact; 0 before the first time.",
 )
 RETENTION_MIN: Final = _gauge(
     "retention_min_seconds",
@@ -206,10 +208,8 @@ RETENTION_LIFETIME: Final = _gauge(
 POLICY_VERSION: Final = _gauge(
     "policy_version", "Version of the retention policy that the newest batch used."
 )
-BUDGET_KEYS: Final = _gauge("budget_keys", "Budget: the most live keys, if there is such a budget.")
-BUDGET_BYTES: Final = _gauge(
-    "budget_bytes", "Budget: the most bytes of state, if there is such a budget."
-)
+BUDGET_KEYS: Final = _gauge("budget_keys", "Budget for live keys; missing if none is set.")
+BUDGET_BYTES: Final = _gauge("budget_bytes", "Budget for bytes of state; missing if none is set.")
 BUDGET_FULL: Final = Name(
     f"{PREFIX}budget_full_seconds",
     MetricKind.GAUGE,

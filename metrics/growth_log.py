@@ -227,8 +227,8 @@ def _check_header(path: Path, line: bytes) -> None:
         ) from error
     if version != VERSION:
         raise GrowthLogError(
-            f"{path} is a growth log of version {version}, but this idlestate reads version"
-            f" {VERSION}; use the idlestate that wrote it, or remove the file"
+            f"{path}: growth log version {version} is not supported (supported: {VERSION}); use "
+            "the version of idlestate that wrote it, or remove the file"
         )
 
 

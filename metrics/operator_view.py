@@ -72,7 +72,7 @@ def _state(figures: OperatorStatistics) -> Iterator[tuple[str, str]]:
         read = f"{of.read:,} rows, {of.late:,} late, {of.rejected:,} rejected"
         yield f"Input {name}", read
     if figures.held_rows:
-        yield "Rows that wait for their turn", f"{figures.held_rows:,}"
+        yield "Waiting rows", f"{figures.held_rows:,}"
 
 
 def _expiry(figures: OperatorStatistics, now_ms: int) -> Iterator[tuple[str, str]]:

@@ -67,7 +67,11 @@ WORKER_RESTARTS: Final = _name(
     MetricKind.COUNTER,
     "Worker processes restarted after they died.",
 )
-EXCHANGES: Final = _name("sidecar_exchanges", MetricKind.GAUGE, "Task exchanges in progress.")
+EXCHANGES: Final = _name(
+    "sidecar_exchanges",
+    MetricKind.GAUGE,
+    "Exchanges in progress, each with a Spark task for its part of a batch.",
+)
 CLOCK_DIVERGENCE: Final = _name(
     "sidecar_clock_divergence_seconds",
     MetricKind.GAUGE,

@@ -117,7 +117,9 @@ class Arguments:
         return found
 
     def _aggregate(self, name: object, value: object) -> str:
-        fix = "pass text, as in {'total': 'sum(price)'}, a function of Spark's, or an Accumulator"
+        fix = (
+            "pass a string, as in {'total': 'sum(price)'}, a function of Spark's, or an Accumulator"
+        )
         self.must_be("aggregates", name, str, fix)
         self.must_be(f"aggregates: {name}", value, (str, Column, Accumulator), fix)
         if isinstance(value, Accumulator):

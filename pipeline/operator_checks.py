@@ -218,17 +218,17 @@ def _check_in_order(given: Arguments, table: TableSpec, policy: Policy) -> None:
     if policy.time is TimeDomain.PROCESSING:
         raise given.refused(
             "in_order=True needs event time, but the policy uses processing time, in which rows "
-            "count as they come; remove in_order, or use a policy with time: event"
+            "count in order of arrival; remove in_order, or use a policy with time: event"
         )
     if table.fixed_window is not None:
         raise given.refused(
-            f"in_order cannot be combined with window: windows of {table.window} end alike in "
-            "whatever order their rows come; remove in_order"
+            f"in_order cannot be combined with window: final results of {table.window} do not "
+            "depend on the order of rows; remove in_order"
         )
     if table.fire_after_ms is not None:
         raise given.refused(
-            f"{what} cannot be combined with fire_after: rows that wait are in no early result; "
-            f"{fix}, or remove fire_after"
+            f"{what} cannot be combined with fire_after: early results do not include waiting "
+            f"rows; {fix}, or remove fire_after"
         )
 
 

@@ -33,7 +33,7 @@ def output_schema(given: Arguments, output: object) -> pa.Schema:
     """
     if not isinstance(output, str) or not output.strip():
         raise given.refused(
-            f"output {output!r} is not valid; pass text such as 'id string, n long'"
+            f"output {output!r} is not valid; pass a string such as 'id string, n long'"
         )
     fields: list[tuple[str, pa.DataType]] = []
     for text in re.split(r",(?![^(]*\))", output):
@@ -41,7 +41,7 @@ def output_schema(given: Arguments, output: object) -> pa.Schema:
         kind = match and _type(match[3].lower(), match[4], match[5])
         if match is None or kind is None:
             raise given.refused(
-                f"output column {text.strip()!r} is not valid; write a name and one of the types "
+                f"output column {text.strip()!r} is not valid; pass a name and one of the types "
                 f"{', '.join(_TYPES)}, decimal(p, s)"
             )
         fields.append((match[1] or match[2], kind))

@@ -139,7 +139,7 @@ def over_of(
 
 def _frame(given: Arguments, rows: object, span: object) -> Frame:
     if rows is not None and span is not None:
-        raise given.refused("a frame has either rows or a range; remove one of them")
+        raise given.refused("rows and range cannot be combined; remove one of them")
     if span is not None:
         return Frame(FrameUnit.RANGE, given.span_ms("range", span))
     if rows is None:

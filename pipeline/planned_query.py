@@ -158,8 +158,8 @@ def _arguments(plan: QueryPlan, uid: str, given: Mapping[str, Any]) -> dict[str,
         time, own = given.get(name), plan.arguments.get(name)
         if time is not None and own is not None and str(time).lower() != str(own).lower():
             raise RefusedError(
-                f"operator {uid!r}: query, {plan.rows.place}: the query goes by the time {own}, "
-                f"and {name} is {time}; use one of them"
+                f"operator {uid!r}: query, {plan.rows.place}: the query uses {own} as event time, "
+                f"but {name} is {time}; use one of them"
             )
     for name in _NOT_TAKEN[plan.operator]:
         if found.pop(name, None) not in (None, _DEFAULTS.get(name)):

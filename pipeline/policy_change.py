@@ -109,9 +109,9 @@ def change_policy(
     took_ms = clock.now_ms() - began_ms
     if took_ms > delay_ms:
         raise RefusedError(
-            f"checkpoint {checkpoint} took {took_ms / 1000:.0f} s to take in the new policy, "
-            "longer than the lead time of policy changes: a batch may have used both; stop "
-            "the query, check its storage, and restart it"
+            f"writing the new policy to checkpoint {checkpoint} took {took_ms / 1000:.0f} s, "
+            "longer than the lead time of policy changes: a batch may have used both policies; "
+            "stop the query, check its storage, and restart it"
         )
     return version
 

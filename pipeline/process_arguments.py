@@ -159,9 +159,7 @@ def with_function(
         raise RefusedError(f"{refused} is not valid; pass 'stop' or 'reject'")
     rejects = on_error == "reject"
     if rejects and not spec.rejects:
-        raise RefusedError(
-            f"{refused} needs rejects=True, so that rejected records come out; add it"
-        )
+        raise RefusedError(f"{refused} needs rejects=True to emit the rejected records; add it")
     kind: Any = spec.table.kind
     form = form_of(function, {each.name: each.kind for each in kind.states})
     try:

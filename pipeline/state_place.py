@@ -39,7 +39,7 @@ def state_place(
     if runs is not None:
         raise RefusedError(
             f"operator {uid!r}: a sidecar keeps its state in its own folder; remove runs, or "
-            "write backend='spark'"
+            "set backend='spark'"
         )
     return {
         "runs": None,

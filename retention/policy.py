@@ -206,8 +206,8 @@ class Policy:
         version = data.get("version")
         if type(version) is not int or version != JSON_VERSION:
             raise SettingError(
-                f"this policy was written in version {version!r}, which this idlestate does not "
-                f"read (it reads {JSON_VERSION}): use the idlestate that wrote it"
+                f"policy version {version!r} is not supported (supported: {JSON_VERSION}); use the "
+                "version of idlestate that wrote it"
             )
         expected = cls().to_json().keys()
         missing = sorted(expected - data.keys())

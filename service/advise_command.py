@@ -26,14 +26,15 @@ FAILED, USAGE = 1, 2
     "windows",
     multiple=True,
     metavar="DURATION",
-    help="Idle window to try, such as 30m, or min and max, such as 30m/45m. Repeat it for several. "
-    "Default: common windows up to the span of the log.",
+    help="Idle window to try: min and max, such as 30m/45m, or one duration for both, such as 30m "
+    "(unlike `idle: 30m` in a file). Repeat it for several. Default: common windows up to the span "
+    "of the log.",
 )
 @click.option(
     "--key-budget",
     type=click.IntRange(1),
     metavar="N",
-    help="Largest window that keeps at most N keys.",
+    help="Also report the largest window with at most N keys in state.",
 )
 @click.option(
     "--batches",

@@ -28,8 +28,8 @@ def check_against(config: Config, file: Path, checkpoint: Path) -> None:
             )
         found = {uid: Job(config, uid).takeover(spark, folder) for uid in uids}
     for uid, takeover in found.items():
-        word = "is not" if takeover.refusals else "is"
-        click.echo(f"{uid}: the state in {checkpoint} {word} taken over")
+        word = "cannot" if takeover.refusals else "can"
+        click.echo(f"{uid}: a run {word} continue from the state in {checkpoint}")
         for change in takeover.changes:
             line = f"  {change.name:<20} {change.became:<18} {change.detail}"
             click.secho(line, fg="red" if change.became == "refused" else None)

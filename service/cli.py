@@ -56,7 +56,7 @@ def main() -> None:
     "--against",
     metavar="CHECKPOINT",
     type=CheckpointPath(),
-    help="Also check whether a run would take over the state in this checkpoint.",
+    help="Also check whether a run can continue from the state in this checkpoint.",
 )
 def check(file: Path, against: Path | None) -> None:
     """Check a configuration file. Reports every error and runs nothing.
@@ -81,7 +81,7 @@ def check(file: Path, against: Path | None) -> None:
         except DoesNotFitError as error:
             _fail(f"{file}: {error}")
         parts.append(f"{counted(len(config.sidecar.operators), 'operator')} of a sidecar")
-    click.echo(f"{file}: good ({', '.join(parts)})")
+    click.echo(f"{file}: valid ({', '.join(parts)})")
     if against is not None:
         # Imported late: it imports Spark.
         from idlestate.service.check_against import check_against
@@ -188,7 +188,7 @@ def run(
 @click.argument("file", type=click.Path(path_type=Path))
 @_allow_shrink
 @click.option(
-    "--while-input-is-open", is_flag=True, help="Stop when standard input closes, as on SIGTERM."
+    "--while-input-is-open", is_flag=True, help="Stop when standard input closes, like on SIGTERM."
 )
 def serve(file: Path, allow_shrink: bool, while_input_is_open: bool) -> None:
     """Run a sidecar: keyed state for look-ups and several writers.
@@ -221,7 +221,10 @@ def generate() -> None:
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder to create.")
 @click.option("--events", default=DEFAULT_EVENTS, show_default=True, help="Number of rows.")
 @click.option(
-    "--seed", default=DEFAULT_SEED, show_default=True, help="Equal seeds give equal bytes."
+    "--seed",
+    default=DEFAULT_SEED,
+    show_default=True,
+    help="Random seed. The same seed generates identical files.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace clicks made with other options.")
 def clicks(out: Path, events: int, seed: int, overwrite: bool) -> None:

@@ -147,7 +147,7 @@ def _lines(found: "Explanation") -> list[str]:
     if facts["held_rows"]:
         lines.append(
             f"  {'waiting':<12} {facts['held_rows']:,} rows, from {_moment(facts['held_from_ms'])} "
-            "on: in_order holds rows until the watermark reaches them"
+            "on: they are processed when the watermark reaches them"
         )
     by = f" ({found.policy.chosen_by})" if found.policy.chosen_by else ""
     lines.append(

@@ -27,7 +27,7 @@ def java_trouble() -> str | None:
     on_path = shutil.which("java")
     home = os.environ.get("JAVA_HOME")
     if not home:
-        wrong = _wrong_with(Path(on_path)) if on_path else "there is no Java"
+        wrong = _wrong_with(Path(on_path)) if on_path else "Java not found"
         return wrong and f"{wrong}; {_INSTALL}"
     java = Path(home, "bin", "java")
     if not Path(home).exists():

@@ -172,7 +172,7 @@ class Job:
     def _check_places(self) -> None:
         """Refuse invalid places before Spark is started, which takes seconds."""
         if self.checkpoint.is_file():
-            raise RefusedError(f"checkpoint {self.checkpoint} is a file; name a folder")
+            raise RefusedError(f"checkpoint {self.checkpoint} is a file; set a folder")
         self._check_source_apart()
         if self.afresh:
             self._earlier.check()

@@ -22,8 +22,17 @@ _IN = {0: "now", 3_600_000: "in 1h", 86_400_000: "in 24h"}
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--against", metavar="CHECKPOINT", type=CheckpointPath(), help="A checkpoint.")
-@click.option("--sidecar", metavar="ADDRESS", help="A running sidecar: unix:PATH or HOST:PORT.")
+@click.option(
+    "--against",
+    metavar="CHECKPOINT",
+    type=CheckpointPath(),
+    help="Plan for the state in this checkpoint.",
+)
+@click.option(
+    "--sidecar",
+    metavar="ADDRESS",
+    help="Plan for the state in this running sidecar: unix:PATH or HOST:PORT.",
+)
 @click.option("--operator", "uid", help="Plan for this operator only.")
 @click.option(
     "--format",

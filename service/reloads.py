@@ -96,7 +96,7 @@ class Reloads:
         is_new_budget = budget != self._budgets[self._uid]
         self._budgets[self._uid] = budget
         if policies == self._policies:
-            news = f"reloaded {self._file}: {self._uid} gets a new budget"
+            news = f"reloaded {self._file}: the budget of {self._uid} changed"
             return news if is_new_budget else None
         policy, right = policies
         version = change_policy(
@@ -108,8 +108,8 @@ class Reloads:
             in_words = f"{in_words} for left rows and {policy_in_brief(right)} for right rows"
         moment = datetime.fromtimestamp(version.effective_ms / 1000, UTC)
         return (
-            f"reloaded {self._file}: {self._uid} gets {in_words} as version "
-            f"{version.version}, for batches from {moment:%H:%M:%S} UTC on"
+            f"reloaded {self._file}: {self._uid} uses {in_words} (version {version.version}) for "
+            f"batches from {moment:%H:%M:%S} UTC on"
             f"{config.warning_lines}"
         )
 

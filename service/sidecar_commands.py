@@ -93,8 +93,8 @@ def accept(place: str, **secrets: str | None) -> None:
 @click.option(
     "--live",
     is_flag=True,
-    help="Check only that the process is alive. It may reject calls, as while a worker restarts "
-    "or while it stops. Needs no token.",
+    help="Check only that the process is alive. It may still reject calls, for example while it "
+    "stops or a worker restarts. Needs no token.",
 )
 @shows_secrets
 @click.argument("control")

@@ -39,8 +39,8 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
     # These carry no message of the JVM; other kinds of Py4JError do.
     if isinstance(error, Py4JNetworkError | ConnectionError) or type(error) is Py4JError:
         return RefusedError(
-            f"Spark's JVM is gone: it was killed or ran out of memory (see {log}); run the same "
-            "command again, it goes on from the last committed batch"
+            f"Spark's JVM exited: it was killed or ran out of memory (see {log}); run the same "
+            "command again, it continues from the last committed batch"
         )
     problem = worker_problem(text)
     if problem is not None:

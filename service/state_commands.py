@@ -90,7 +90,7 @@ def stats(checkpoint: Path, uid: str | None) -> None:
         ),
         ("files", f"{len(mine)}, {sum(file.ref.bytes for file in mine):,} B"),
         ("for older batches", f"{len(older)}, {sum(file.ref.bytes for file in older):,} B"),
-        ("orphans", f"{len(files.orphans)}"),
+        ("unused files", f"{len(files.orphans)}"),
     ):
         click.echo(f"{what:<18} {figure}")
 
@@ -115,7 +115,7 @@ def verify(checkpoint: Path, uid: str | None) -> None:
         click.echo(f"{orphan}: not used by any batch; a later batch removes it")
     if not damaged:
         kept = _batches(files.batches[0], files.batches[-1])
-        click.echo(f"{kept}: {counted(len(files.named), 'file')}, all good")
+        click.echo(f"{kept}: {counted(len(files.named), 'file')}, no damage found")
         return
     for each in damaged:
         batches = ", ".join(map(str, each.file.batches))
@@ -159,8 +159,9 @@ def rollback(checkpoint: Path, to: int) -> None:
     else:
         click.echo("the query will read their input again")
     click.echo(
-        f"the next start removes what FolderSinks of `idlestate run` and Spark's file sink hold of "
-        f"batches after {undone.first}; other sinks of a job of your own must remove it themselves"
+        f"on the next start, `idlestate run` and Spark's file sink remove the output of batches "
+        f"after {undone.first}; if your own job uses FolderSinks or foreachBatch, remove that "
+        "output yourself"
     )
 
 

@@ -166,7 +166,7 @@ class KeyedStateBackend(ABC):
         table = self._tables.get(name) if isinstance(name, str) else None
         if table is None:
             known = ", ".join(sorted(self._tables)) or "none"
-            raise StateArgumentError(f"there is no state {name}; there are: {known}")
+            raise StateArgumentError(f"state {name} not found; available: {known}")
         return table
 
     def fetch(self, keys: Many, namespace: Any = None) -> None:  # noqa: ARG002

@@ -117,7 +117,7 @@ def open_backend(
         return RunsKeyedStateBackend(folder, settings)
     if is_committed_folder(folder):
         raise BackendKindError(
-            f'{path} holds runs: open it with open_backend("runs", path), or name another folder'
+            f'{path} holds runs: open it with open_backend("runs", path), or pass another folder'
         )
     # Only programs that open RocksDB need its library.
     from idlestate.state.rocksdb.rocksdb_backend import RocksDBKeyedStateBackend  # noqa: PLC0415

@@ -24,7 +24,7 @@ class KeyContext:
             NoCurrentKeyError: there is none.
         """
         if self._key is _NOT_SET:
-            raise NoCurrentKeyError("no key is chosen: call set_current_key(key) first")
+            raise NoCurrentKeyError("no current key: call set_current_key(key) first")
         return self._key
 
     @key.setter

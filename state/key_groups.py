@@ -36,8 +36,8 @@ class KeyGroupRange:
         whole = are_whole(self.first, self.last)
         if not (whole and 0 <= self.first <= self.last < MAX_PARALLELISM_LIMIT):
             raise KeyGroupError(
-                f"key groups {self.first} to {self.last}: they have to lie in "
-                f"0 to {MAX_PARALLELISM_LIMIT - 1}, the first not after the last"
+                f"key groups {self.first} to {self.last}: they must be integers within "
+                f"0 to {MAX_PARALLELISM_LIMIT - 1}, with first <= last"
             )
 
     def __contains__(self, group: int) -> bool:

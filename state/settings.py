@@ -28,12 +28,12 @@ def folder_from(name: str, given: object) -> Path:
 def check_name(what: str, given: object) -> None:
     """Raise `StateTypeError` unless this is text that can be stored."""
     if not isinstance(given, str) or not given:
-        raise StateTypeError(f"the name of {what} is {given!r}: pass text")
+        raise StateTypeError(f"the name of {what} is {given!r}: pass a non-empty string")
     try:
         given.encode()
     except UnicodeEncodeError as error:
         raise StateTypeError(
-            f"the name of {what} is {given!r}, which UTF-8 cannot represent: pass other text"
+            f"the name of {what} is {given!r}, which UTF-8 cannot represent: pass another one"
         ) from error
 
 

@@ -67,8 +67,8 @@ class HeldSnapshot:
         except OSError as error:
             drop_draft(self._folder)
             raise SnapshotError(
-                f"{self._folder} was not written: {error}. The state is as it was; make room, and "
-                "take another snapshot"
+                f"{self._folder} was not written: {error}; the state is unchanged: free disk space "
+                "or repair the disk, then take another snapshot"
             ) from error
         finally:
             self._release()

@@ -74,4 +74,4 @@ def to_list(values: Many) -> list[Any]:
 def check_pairs(keys: KeyBatch, values: Sized, noun: str = "values") -> None:
     """Raise `StateArgumentError` if their numbers differ."""
     if len(keys) != len(values):
-        raise StateArgumentError(f"{len(keys)} keys, but {len(values)} {noun}: give one for each")
+        raise StateArgumentError(f"{len(keys)} keys, but {len(values)} {noun}: pass one per key")

@@ -98,6 +98,6 @@ def check_versions(record: dict[str, Any], place: str) -> None:
     found = {name: record.get(name) for name in VERSIONS}
     if found != VERSIONS:
         raise StateArgumentError(
-            f"{place} has format {found}, this version of idlestate knows {VERSIONS}: read it "
-            "with the version that wrote it"
+            f"{place}: format {found} is not supported (supported: {VERSIONS}); use the version of "
+            "idlestate that wrote it"
         )

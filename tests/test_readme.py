@@ -182,7 +182,7 @@ def test_make_knows_the_verb(command: list[str]) -> None:
 @pytest.mark.parametrize("name", YAML)
 def test_configuration_is_good(name: str, shop: Path) -> None:
     said = run_apart(["idlestate", "check", name], shop)
-    assert said.startswith(f"{name}: good")
+    assert said.startswith(f"{name}: valid")
 
 
 @pytest.mark.spark

@@ -19,7 +19,7 @@ def explain(name: str, host: str, port: int | None, error: Exception) -> str:
     if isinstance(error, OverflowError):
         return f"{where}: a port is a number from 0 to 65535"
     if isinstance(error, TypeError | ValueError):
-        return f"{where}: pass the port as a number and the address as text"
+        return f"{where}: pass the port as a number and the address as a string"
     match error:
         case OSError() if port is None and len(os.fsencode(host)) > MAX_SOCKET_PATH:
             why = f"sockets have paths of at most {MAX_SOCKET_PATH} bytes; give a shorter one"

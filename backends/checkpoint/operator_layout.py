@@ -184,8 +184,8 @@ def read_layout(checkpoint: Folder, uid: str) -> OperatorLayout:
     found = facts.get("format") if isinstance(facts, dict) else None
     if isinstance(found, int) and found != _FORMAT:
         raise RefusedError(
-            f"checkpoint {checkpoint}, operator {uid!r}: layout format {found} is not the one "
-            f"this version reads ({_FORMAT}); use the version that wrote it"
+            f"checkpoint {checkpoint}, operator {uid!r}: layout format {found} is not "
+            f"supported (supported: {_FORMAT}); use the version of idlestate that wrote it"
         )
     with valid(checkpoint, layout_path(uid)):
         return read_fields(OperatorLayout, facts)

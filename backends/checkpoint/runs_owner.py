@@ -40,8 +40,8 @@ def check_runs(checkpoint: Folder, uid: str, layout: OperatorLayout) -> None:
     if not runs.exists(_OWNER):
         raise RefusedError(
             f"operator {uid!r} of checkpoint {checkpoint} keeps its runs in {runs}, and there is "
-            f"no {_OWNER}: the folder is gone, or {layout.runs} now is another place; bring it "
-            "back, or start with a new checkpoint folder (and new sink folders)"
+            f"no {_OWNER}: the folder is gone, or {layout.runs} now is another place; restore "
+            "it, or start with a new checkpoint folder (and new sink folders)"
         )
     owner = json.loads(runs.read(_OWNER))["checkpoint"]
     if owner == checkpoint.shown("").rstrip("/"):

@@ -49,7 +49,7 @@ class CommittedFolder:
         with self.plainly():
             if path.is_dir() and (others := _names(path) - _OURS):
                 raise RefusedError(
-                    f"{path} holds {min(others)}, which is not of this kind of backend: name "
+                    f"{path} holds {min(others)}, which is not of this kind of backend: pass "
                     "another folder, or open it as the kind that wrote it"
                 )
             self._runs.mkdir(parents=True, exist_ok=True)
@@ -74,8 +74,8 @@ class CommittedFolder:
             if isinstance(error, StoreError):
                 raise
             raise StoreError(
-                f"{self.path}: the disk refused, nothing was committed: {error}. Make room or "
-                "repair the disk, then try again"
+                f"{self.path}: a disk operation failed, nothing was committed: {error}; free disk "
+                "space or repair the disk, then try again"
             ) from error
 
     def read(self) -> dict[str, Any] | None:

@@ -118,7 +118,7 @@ def _may_be_cut(values: Sequence[Any] | npt.NDArray[Any], kind: pa.DataType) -> 
 def _beyond(field: pa.Array) -> RefusedError:
     return RefusedError(
         f"a value of type {field.type} has a time before year 1 or after year 9999, which Python "
-        "cannot represent; filter such rows before the operator, or cast the column to text"
+        "cannot represent; filter such rows before the operator, or cast the column to string"
     )
 
 

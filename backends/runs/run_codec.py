@@ -115,8 +115,8 @@ def decode_run(source: Source, schema: TableSchema, batch_id: int) -> Run:
         metadata = index.schema.metadata or {}
         if metadata.get(_VERSION_KEY) != _VERSION:
             raise RunError(
-                f"run format {metadata.get(_VERSION_KEY)!r} is not the one this version reads "
-                f"({_VERSION!r}); use the version of idlestate that wrote it"
+                f"run format {metadata.get(_VERSION_KEY)!r} is not supported "
+                f"(supported: {_VERSION!r}); use the version of idlestate that wrote it"
             )
         stored = pa.ipc.read_schema(pa.py_buffer(metadata[_COLUMNS_KEY]))
         _check(metadata.get(_KEYS_KEY), stored, schema)

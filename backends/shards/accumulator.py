@@ -40,7 +40,7 @@ class Accumulator(ABC):
         for column in columns:
             if not isinstance(column, str):
                 raise RefusedError(
-                    f"{type(self).__name__}: {column!r} is not the name of a column; pass text"
+                    f"{type(self).__name__}: {column!r} is not the name of a column; pass a string"
                 )
         self.columns = columns
 

@@ -131,8 +131,8 @@ def decode_packet(data: bytes, spec: TableSpec, *, is_kept: bool = False) -> Ste
     version = (reader.schema.metadata or {}).get(_VERSION_KEY)
     if version != _VERSION and is_kept:
         raise KeptPacketError(
-            f"rows that wait for the watermark are stored in packet format {version!r}, and this "
-            f"version of idlestate reads {_VERSION!r}: use the version that stored them"
+            f"waiting rows are stored in packet format {version!r}, which is not supported "
+            f"(supported: {_VERSION!r}); use the version of idlestate that stored them"
         )
     if version != _VERSION:
         raise PacketError(

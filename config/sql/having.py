@@ -14,7 +14,7 @@ def check_having(tree: exp.Expression, words: Words, functions: Mapping[str, str
     """Refuse a condition that a key can first meet and later no longer meet.
 
     Emitted rows are not retracted. So a condition on aggregates must stay true once it is true: a
-    count or a max above a number, or a min below one.
+    count or a max above a constant, or a min below a constant.
 
     Args:
         tree: the condition over the result.
@@ -25,10 +25,10 @@ def check_having(tree: exp.Expression, words: Words, functions: Mapping[str, str
         QueryError: it may become false again.
     """
     if not _stays_true(tree, functions):
-        what = "this condition can become false again, and rows that came out stay"
+        what = "this condition can become false again, but emitted rows cannot be retracted"
         fix = (
-            "use COUNT or MAX above a number or MIN below one, or filter the result by its "
-            "expire rows, which hold the final aggregates"
+            "use COUNT or MAX above a constant, or MIN below a constant, or filter the result by "
+            "its expire rows, which hold the final aggregates"
         )
         raise words.refused(what, fix)
 

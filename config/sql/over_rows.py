@@ -70,8 +70,9 @@ def over_plan(select: Select, source: QuerySource) -> QueryPlan | None:
         columns = tuple(dict.fromkeys((*order.key, *order.order, *own, *needed)))
         rows = rows.then(Only(columns, named))
     elif computed:
-        fix = "list the columns, or compute it in a subquery in FROM"
-        raise select.words.at("over").refused("* beside an aggregate of an expression", fix)
+        what = "* next to an aggregate of an expression is not supported"
+        fix = "list the columns, or compute the expression in a subquery in FROM"
+        raise select.words.at("over").refused(what, fix)
     arguments: dict[str, object] = {
         "key": order.key,
         "columns": {window.name: window.text for window in windows.values()},

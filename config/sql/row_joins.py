@@ -94,14 +94,15 @@ class RowJoin(JoinInputs):
         if isinstance(tree, exp.Add | exp.Sub):
             text = interval_text(tree.expression)
             if text is None:
-                raise self.on.refused("a time may be moved by an INTERVAL alone", self.form)
+                what = "only an INTERVAL can be added to a time or subtracted from it"
+                raise self.on.refused(what, self.form)
             span_ms = parse_duration(read_span(text, self.on))
             at, moved_ms = self._moved(tree.this.unnest())
             return at, moved_ms + (span_ms if isinstance(tree, exp.Add) else -span_ms)
         is_second = isinstance(tree, exp.Column) and tree.table.lower() == self.second.name
         time = self.column(tree, self._sides[is_second], self.on)
         if self._times.setdefault(int(is_second), time).lower() != time.lower():
-            what = f"{self._sides[is_second].name} has two times here"
+            what = f"the condition uses two time columns of {self._sides[is_second].name}"
             raise self.on.refused(what, "compare one time of each input")
         return int(is_second), 0
 
@@ -110,7 +111,7 @@ class RowJoin(JoinInputs):
             raise self.on.refused("the interval needs a lower and an upper bound", self.form)
         low_ms, high_ms = self._bounds_ms["low"], self._bounds_ms["high"]
         if low_ms > high_ms:
-            raise self.on.refused("nothing is in this interval", "swap its bounds")
+            raise self.on.refused("this interval is empty", "swap its bounds")
         return _signed(low_ms), _signed(high_ms)
 
     def plan(self) -> tuple[QueryPlan, list[QuerySource]]:

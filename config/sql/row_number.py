@@ -220,7 +220,7 @@ def _check_first_rows(item: Expression, numbering: _Numbering, limit: int) -> No
     """Refuse more than one row if later rows would replace earlier ones."""
     check_name(numbering.name, item.words)
     if numbering.keep == "last":
-        what = "the newest rows of a key change, and rows that came out are not taken back"
+        what = "the newest rows of a key change, but emitted rows cannot be retracted"
         fix = f"use {numbering.name} = 1, or GROUP BY and top_n(col, {limit}, {numbering.time})"
         raise item.words.at("over").refused(what, fix)
 

@@ -7,7 +7,7 @@ from sqlglot import exp
 from idlestate.config.sql.words import Words
 from idlestate.retention.durations import DurationError, duration_ms, format_duration
 
-SPAN_FIX = "write text such as '10 minutes'"
+SPAN_FIX = "write a string such as '10 minutes'"
 _UNITS = {"week": "w", "day": "d", "hour": "h", "minute": "m", "second": "s", "millisecond": "ms"}
 _SPAN = re.compile(rf"\s*(\d{{1,15}})\s*({'|'.join(_UNITS)})s?\s*", re.IGNORECASE)
 

@@ -163,7 +163,7 @@ def read_words(query: object) -> Words:
     """
     start = QueryPlace(1, 1, "")
     if not isinstance(query, str) or not query.strip():
-        raise QueryError(start, "there is no query", "pass text such as SELECT ... FROM ...")
+        raise QueryError(start, "there is no query", "pass a string such as SELECT ... FROM ...")
     try:
         tokens = sqlglot.tokenize(query, read=DIALECT)
     except SqlglotError as error:
@@ -176,7 +176,7 @@ def read_words(query: object) -> Words:
     for word, following in zip(words.words, starts[1:], strict=True):
         at = query.find("/*+", word.end, following)
         if at >= 0:
-            what = "a hint may stand right behind SELECT alone"
+            what = "a hint is allowed only directly after SELECT"
             raise QueryError(place_in(query, at, query[at:following].strip()), what, "move it")
     return words
 

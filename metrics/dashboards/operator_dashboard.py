@@ -111,9 +111,9 @@ _EXPIRY = PanelRow(
         ),
         Panel(
             title="Expiry lag",
-            description="Age of the oldest expired key that is still in state. A line that"
-            " climbs at 45 degrees means that nothing is swept: check batches and"
-            " the sidecar.",
+            description="How long the most overdue key that is still in state has been expired."
+            " A line that climbs at 45 degrees means that nothing is swept: check batches"
+            " and the sidecar.",
             unit=Unit.SECONDS,
             warn_at=300,
             queries=(Query("max by (operator) (idlestate_expiry_lag_seconds{$of})", _OPERATOR),),

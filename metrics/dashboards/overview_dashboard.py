@@ -57,9 +57,9 @@ _NUMBERS = PanelRow(
         ),
         Panel(
             title="Longest expiry lag",
-            description="Age of the oldest expired key that is still in state. Minutes are"
-            " normal while a backlog is processed; otherwise look at sweeps and"
-            " batches of that operator.",
+            description="How long the most overdue key that is still in state has been expired."
+            " Minutes are normal while a backlog is processed; otherwise look at sweeps"
+            " and batches of that operator.",
             unit=Unit.SECONDS,
             kind=Kind.NUMBER,
             width=4,

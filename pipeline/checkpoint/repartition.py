@@ -71,8 +71,8 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
         return committed
     if now != partitions and committed != planned:
         raise RefusedError(
-            f"batch {planned} of checkpoint {folder} has not ended: start the query once more, "
-            "let it end by itself (available_now), then call this again"
+            f"batch {planned} of checkpoint {folder} has not ended: start the query once more "
+            "with the trigger availableNow, let it finish, then call this again"
         )
     put_paths_right(folder)
     # If a start was killed after it wrote a definition, no batch has used that definition. This
@@ -87,8 +87,9 @@ def repartition(spark: SparkSession, checkpoint: str, partitions: int) -> int:
             manager.repartition(path, partitions)
     except (PySparkException, Py4JJavaError) as error:
         raise RefusedError(
-            f"Spark could not take checkpoint {folder} to {counted(partitions, 'partition')}: "
-            f"{spark_says(str(error))}; call this again with the same number"
+            f"Spark could not repartition checkpoint {folder} to "
+            f"{counted(partitions, 'partition')}: {spark_says(str(error))}; call this again with "
+            "the same number"
         ) from error
     put_paths_right(folder)
     _note(folder, layouts, partitions)

@@ -53,8 +53,8 @@ def roll_back(spark: SparkSession, checkpoint: str, to: int) -> RolledBack:
         raise RefusedError(
             f"batch {to} of checkpoint {folder} has its state on "
             f"{counted(partitions_at(folder, to), 'partition')}, the newest on "
-            f"{partitions_at(folder, newest)}: a repartition cannot be "
-            "crossed by a rollback; roll back to a batch after it"
+            f"{partitions_at(folder, newest)}: a rollback cannot go back "
+            "past a repartition; roll back to a batch after it"
         )
     undone = RolledBack(to + 1, newest, tuple(files_read_after(folder, to)))
     _refuse_gone(spark, undone.read_again, to)

@@ -173,7 +173,7 @@ class FolderSinks:
 def _normal(place: object) -> str:
     """A path or URL without redundant parts."""
     if not isinstance(place, str):
-        raise RefusedError(f"{place!r} is not a folder of a sink; pass a path or URL as text")
+        raise RefusedError(f"{place!r} is not a folder of a sink; pass a path or URL as a string")
     return posixpath.normpath(place)
 
 

@@ -92,8 +92,8 @@ def check_session(spark: SparkSession) -> None:
     if wrong:
         lines = "\n    ".join(wrong)
         raise RefusedError(
-            "this session's state store cannot keep idlestate's state; write before the query "
-            f"starts (or call idlestate.configure(spark)):\n    {lines}"
+            "this session's state store cannot keep idlestate's state; set these before the "
+            f"query starts (or call idlestate.configure(spark)):\n    {lines}"
         )
     partitions = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     cores = spark.sparkContext.defaultParallelism

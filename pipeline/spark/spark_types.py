@@ -58,8 +58,8 @@ def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType]) -> pa.Schema:
     """
     if isinstance(schema, str):
         raise RefusedError(
-            f"schema {show(schema)} is DDL text, which is not accepted; pass a pyarrow schema, or "
-            "a dict such as {'user': pa.string()}"
+            f"schema {show(schema)} is a DDL string, which is not accepted; pass a pyarrow schema, "
+            "or a dict such as {'user': pa.string()}"
         )
     try:
         return pa.schema(schema)

@@ -224,7 +224,7 @@ class SidecarClient:
 
     def _write(self, kind: str, rows: Rows, seq: int | None) -> WriteResult:
         if seq is not None and (type(seq) is not int or seq < 0):
-            raise DoesNotFitError(f"seq {seq!r}: numbers of writes are integers from 0 on")
+            raise DoesNotFitError(f"seq {seq!r} is not valid; pass an integer of 0 or more")
         return self._writes.write(kind, table_of(self._uid, rows), seq)
 
     def _send_write(self, header: Mapping[str, Any], rows: pa.Table) -> Message:

@@ -69,9 +69,9 @@ class Batches:
                 raise DoesNotFitError(record.stopped)
             if attempt.batch_id <= record.committed:
                 raise DoesNotFitError(
-                    f"operator {self._state.uid!r} has committed batch {record.committed}, and "
-                    f"batch {attempt.batch_id} came again; was the checkpoint taken back? Bring "
-                    f"back the one that goes with it, or {way_out(record)}"
+                    f"operator {self._state.uid!r} has committed batch {record.committed}, but "
+                    f"batch {attempt.batch_id} was submitted again; if the checkpoint is older "
+                    f"than the sidecar's directory, restore the matching one, or {way_out(record)}"
                 )
             if record.open is None:
                 self._at_border()
@@ -83,9 +83,9 @@ class Batches:
             elif attempt.batch_id < record.open.batch_id:
                 raise DoesNotFitError(
                     f"operator {self._state.uid!r}: batch {attempt.batch_id} came after batch "
-                    f"{record.open.batch_id} had begun; the sidecar takes queries that commit one "
-                    "batch before they plan the next: switch off asynchronous progress tracking, "
-                    "continuous and real-time triggers"
+                    f"{record.open.batch_id} had begun; the sidecar supports only queries that "
+                    "commit one batch before they plan the next: switch off asynchronous progress "
+                    "tracking, continuous and real-time triggers"
                 )
             self._set_of(attempt)
             opened = self._state.record.open
@@ -168,7 +168,7 @@ class Batches:
         with self._state.lock:
             try:
                 if self._opened(attempt) != opened:
-                    raise GoneError("the batch was taken back meanwhile")
+                    raise GoneError("the batch was opened again in the meantime")
             except SidecarError:
                 self._state.executor.discard(stepped.values())
                 raise
@@ -283,9 +283,9 @@ class Batches:
         chosen = sets.newest_complete()
         if chosen is None:
             reason = (
-                f"operator {self._state.uid!r}: Spark has committed batch {batch_id}, of which the "
-                "sidecar has not every part: its directory is older than the checkpoint. Bring "
-                f"back the one that goes with it, or {way_out(record)}"
+                f"operator {self._state.uid!r}: the sidecar does not have all parts of batch "
+                f"{batch_id}, which Spark has committed: its directory is older than the "
+                f"checkpoint; restore the matching directory, or {way_out(record)}"
             )
             self._state.save(replace(record, stopped=reason))
             return

@@ -36,8 +36,8 @@ def take_pair(context: ssl.SSLContext, cert_file: str, key_file: str | None) -> 
         context.load_cert_chain(cert_file, key_file, password="")
     except ssl.SSLError as error:
         raise ValueError(
-            f"{cert_file} and {key_file or 'the key in it'} do not go together, or cannot be used "
-            f"({error}): name the PEM files of a certificate and of its private key without a "
+            f"{cert_file} and {key_file or 'the key in it'} do not match, or cannot be used "
+            f"({error}): pass the PEM files of a certificate and of its private key without a "
             "passphrase"
         ) from error
     return pair

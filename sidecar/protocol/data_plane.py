@@ -97,9 +97,7 @@ class DataPlane(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow carri
             answer = Message({ERROR: error.code, "text": str(error)}).encode()
         except Exception:
             log.exception("call %r failed", action.type)
-            text = (
-                "the sidecar failed at this call; see its log for the cause, then repeat the call"
-            )
+            text = "internal error in the sidecar; see its log for the cause, then repeat the call"
             answer = Message({ERROR: FailedCallError.code, "text": text}).encode()
         yield flight.Result(pa.py_buffer(answer))
 
@@ -120,7 +118,7 @@ def _location(listen: str, tls: "Tls | None") -> str:
         if len(os.fsencode(path)) > MAX_SOCKET_PATH:
             raise AccessError(
                 f"cannot serve data on {path}: sockets have paths of at most {MAX_SOCKET_PATH} "
-                "bytes; write data: unix:PATH or directory: PATH with a shorter one"
+                "bytes; set data: unix:PATH, or directory: PATH, with a shorter path"
             )
         make_way(path)
         return f"grpc+unix://{path}"

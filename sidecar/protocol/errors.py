@@ -16,7 +16,7 @@ class SidecarError(errors.IdlestateError):
 
 
 class FailedCallError(SidecarError, errors.UnavailableError):
-    """The sidecar failed at a call: see its log for the cause, then repeat the call."""
+    """A call failed inside the sidecar: see its log for the cause, then repeat the call."""
 
 
 class DoesNotFitError(SidecarError, errors.RefusedError):

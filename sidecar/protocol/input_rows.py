@@ -161,4 +161,4 @@ def _refuse_loss(name: str, given: pa.ChunkedArray, fitting: pa.ChunkedArray) ->
 
 
 def _unusable(uid: str, error: Exception) -> DoesNotFitError:
-    return DoesNotFitError(f"operator {uid!r}: rows that cannot be used: {error}")
+    return DoesNotFitError(f"operator {uid!r}: invalid rows: {error}")

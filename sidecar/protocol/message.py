@@ -72,7 +72,7 @@ class Message:
         at = _HEAD.size + length
         is_whole = all(size >= 0 for size in sizes) and at + sum(sizes) == len(data)
         if not isinstance(header, dict) or not is_whole:
-            raise MessageError("a message is cut off, or longer than it says")
+            raise MessageError("a message has an invalid header or the wrong length")
         parts = []
         for size in sizes:
             parts.append(data[at : at + size])

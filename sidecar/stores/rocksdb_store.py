@@ -53,8 +53,8 @@ class RocksDBStore:
             self._raw = Rdict(str(folder), options)
         except Exception as error:  # rocksdict raises plain exceptions
             raise DamagedDirectoryError(
-                f"RocksDB in {folder} does not open: {error}; check the disk, or bring the "
-                "folder back from a copy"
+                f"RocksDB in {folder} does not open: {error}; check the disk, or restore "
+                "the folder from a backup"
             ) from error
         self._write_options = WriteOptions()
         self._write_options.sync = sync

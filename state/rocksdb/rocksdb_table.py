@@ -36,7 +36,7 @@ def refused(place: Any, error: Exception) -> StateError:
             "or the state from a snapshot"
         )
     return StateStoreError(
-        f"{folder}: RocksDB refused, nothing was written: {error}. Make room or mend the "
+        f"{folder}: RocksDB failed, nothing was written: {error}; free disk space or repair the "
         "disk, then open the state again"
     )
 

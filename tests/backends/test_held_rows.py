@@ -155,7 +155,7 @@ def test_rows_that_another_version_left_waiting_are_refused_as_such(
     rows = steps(COUNTS, ["a", "b"], [10, 20])
     _, following = release(nothing_held(COUNTS), COUNTS, rows, 5, 0, MergePolicy())
     monkeypatch.setattr(packet_codec, "_VERSION", b"next")
-    with pytest.raises(KeptPacketError, match=r"stored in packet format .*: use the version that"):
+    with pytest.raises(KeptPacketError, match=r"stored in packet format .*; use the version of"):
         release(following.in_memory(), COUNTS, Steps.empty(COUNTS), 10, 1, MergePolicy())
 
 

@@ -298,7 +298,7 @@ def test_a_layout_says_again_what_the_table_keeps(tmp_path: Path) -> None:
     (tmp_path / "idlestate/clicks/layout.json").write_text(
         text.replace('"format": 3', '"format": 2')
     )
-    with pytest.raises(RefusedError, match="use the version that wrote it"):
+    with pytest.raises(RefusedError, match="use the version of idlestate that wrote it"):
         read_layout(checkpoint, "clicks")
 
 

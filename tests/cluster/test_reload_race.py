@@ -58,7 +58,7 @@ def test_a_task_that_is_retried_after_a_reload_decides_as_its_batch_was_planned(
     text = line.config.read_text()
     # Under this one ann's end is due at once.
     line.config.write_text(text.replace("30m", "2m").replace("45m", "10m"))
-    until("the new policy", lambda: "gets idle 2m to 10m as version 2" in running.said())
+    until("the new policy", lambda: "uses idle 2m to 10m (version 2)" in running.said())
     line.config.unlink()
     effective_ms = PolicyJournal(Folder(str(line.checkpoint)), "clicks").versions[-1].effective_ms
 

@@ -158,7 +158,7 @@ def test_another_file_is_refused_and_left_alone(tmp_path: Path, content: bytes) 
 def test_a_newer_version_is_refused(path: Path) -> None:
     filled(path, 1)
     path.write_bytes(path.read_bytes().replace(b'"idlestate_growth": 1', b'"idlestate_growth": 2'))
-    with pytest.raises(GrowthLogError, match="is a growth log of version 2"):
+    with pytest.raises(GrowthLogError, match="growth log version 2 is not supported"):
         GrowthLog(path)
 
 

@@ -147,7 +147,7 @@ def test_a_port_serves_what_promtool_accepts(
 def test_it_needs_a_place_and_gives_it_back(registry: CollectorRegistry) -> None:
     with pytest.raises(SettingError, match="needs a port or a registry; pass port=9108"):
         StateMetrics()
-    with pytest.raises(RefusedError, match="pass the port as a number and the address as text"):
+    with pytest.raises(RefusedError, match="pass the port as a number and the address as a string"):
         StateMetrics(0, address=5)
     with StateMetrics(registry=registry) as metrics:
         assert metrics.url is None

@@ -145,13 +145,13 @@ def test_an_operator_with_two_inputs_shows_the_rows_of_each_and_those_that_wait(
     assert (shown := Reader(ask(page(joined), "/")).facts) == shown | {
         "Input left": "1,000 rows, 3 late, 0 rejected",
         "Input right": "20 rows, 0 late, 1 rejected",
-        "Rows that wait for their turn": "12",
+        "Waiting rows": "12",
         # Its interval ends rows, without a policy.
         "Next key due": "2026-09-21 14:14:20 UTC",
     }
     single = Reader(ask(page(figures("carts", live_keys=2, policy=Policy())), "/")).facts
     assert single["Next key due"] == "none"
-    assert not {"Input left", "Rows that wait for their turn"} & single.keys()
+    assert not {"Input left", "Waiting rows"} & single.keys()
 
 
 def test_forecasts_and_budgets_are_shown_if_they_are_known() -> None:

@@ -326,7 +326,7 @@ def test_rows_that_another_version_left_waiting_are_named_with_checkpoint_and_op
     make_checkpoint(tmp_path, case, spec=replace(spec_of(case), in_order=True))
     assert idlestate.explain([0], tmp_path).details.held_rows == 1
     monkeypatch.setattr(packet_codec, "_VERSION", b"next")
-    told = f"operator '{UID}' of checkpoint {tmp_path}: rows that wait .*: use the version that"
+    told = f"operator '{UID}' of checkpoint {tmp_path}: waiting rows .*; use the version of"
     with pytest.raises(DamagedStateError, match=told):
         idlestate.explain([0], tmp_path)
 

@@ -64,7 +64,7 @@ class Both:
         ({"results": "out", "expired": "./out/"}, r"expired is the same folder as results \(out\)"),
         ({"results": "out", "rejects": "out/rejects"}, "rejects is inside the folder of results"),
         ({"results": "s3://b/a/x", "expired": "s3://b/a"}, "results is inside the folder of exp"),
-        ({"results": Path("out")}, "is not a folder of a sink; pass a path or URL as text"),
+        ({"results": Path("out")}, "is not a folder of a sink; pass a path or URL as a string"),
     ],
 )
 def test_folders_that_overlap_are_refused(sinks: dict[str, Any], message: str) -> None:

@@ -189,7 +189,7 @@ def test_what_cannot_be_computed_is_refused(made: Accumulator, reason: str) -> N
 
 @pytest.mark.parametrize("column", [None, 5, b"price", ["price"]])
 def test_a_column_of_an_accumulator_is_a_name(column: Any) -> None:
-    with pytest.raises(RefusedError, match=r"Longest: .* is not the name of a column; pass text"):
+    with pytest.raises(RefusedError, match=r"Longest: .* not the name of a column; pass a string"):
         Longest(column)
 
 

@@ -91,5 +91,5 @@ def test_what_repartition_refuses(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match=r"8 shards.* 3 partitions.* one of 1, 2, 4, 8"):
         query.repartition(3)
     forget(query.checkpoint / "commits", 1)
-    with pytest.raises(RefusedError, match=r"batch 1 of checkpoint .* let it end by itself"):
+    with pytest.raises(RefusedError, match=r"batch 1 of checkpoint .* let it finish"):
         query.repartition(4)

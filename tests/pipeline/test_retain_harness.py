@@ -267,7 +267,7 @@ def test_a_schema_that_is_none_is_refused(schema: Any) -> None:
 
 
 def test_ddl_text_is_not_accepted_as_a_schema() -> None:
-    with pytest.raises(RefusedError, match='schema "user string" is DDL text, which is not acc'):
+    with pytest.raises(RefusedError, match='schema "user string" is a DDL string, which is not'):
         RetainHarness("user string", **CLICKS)  # type: ignore[arg-type]
 
 

@@ -242,7 +242,7 @@ def test_the_first_rows_of_each_key_are_those_of_spark(spark: SparkSession) -> N
         ({"rows": 0}, "rows 0 is not valid; pass a number from 1 to 100000, or 'unbounded'"),
         ({"rows": "10"}, "rows: '10' cannot be used here; pass a number from 1 to 100000"),
         ({"range": "10"}, 'range: "10" has no unit'),
-        ({"rows": 2, "range": "1h"}, "a frame has either rows or a range; remove one of them"),
+        ({"rows": 2, "range": "1h"}, "rows and range cannot be combined; remove one of them"),
     ],
 )
 def test_frames_that_are_refused(spark: SparkSession, frame: dict[str, Any], what: str) -> None:

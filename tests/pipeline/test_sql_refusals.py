@@ -127,7 +127,7 @@ NUMBERED = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS n FROM 
         (
             f"SELECT * FROM {NUMBERED.format('b')} WHERE n = 1",
             {},
-            "the query goes by the time b, and event_time is ts",
+            "the query uses b as event time, but event_time is ts",
         ),
         (
             f"SELECT * FROM {NUMBERED.format('ts')} WHERE n = 1",

@@ -46,7 +46,7 @@ def columns(said: Said) -> dict[str, str]:
 def test_an_unchanged_file_keeps_every_column(check: Check) -> None:
     said = check()
     assert_good(said)
-    assert "is taken over" in said.text
+    assert "a run can continue from the state in" in said.text
     assert columns(said) == dict.fromkeys(AGGREGATES, "kept")
 
 
@@ -54,7 +54,7 @@ def test_what_becomes_of_each_column_is_told(check: Check, here: CommandLine) ->
     aggregates = {"clicks": "count", "total": "sum(amount)", "first": "first(amount)"}
     said = check(aggregates=aggregates, renamed={"clicks": "n"})
     assert_good(said)
-    assert f"clicks: the state in {here.checkpoint} is taken over" in said.text
+    assert f"clicks: a run can continue from the state in {here.checkpoint}" in said.text
     assert columns(said) == {
         "clicks": "renamed",
         "total": "kept",
@@ -77,7 +77,7 @@ def test_a_column_of_another_type_is_refused(check: Check, here: CommandLine) ->
     }
     said = check(source=source)
     assert said.code == 1
-    assert "is not taken over" in said.text
+    assert "a run cannot continue from the state in" in said.text
     assert columns(said) == {"n": "kept", "total": "refused", "top": "refused", "page": "kept"}
     assert "column amount was int64, is now decimal128(20, 0), which is not wider" in said.text
 

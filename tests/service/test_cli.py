@@ -69,7 +69,7 @@ def test_of_several_pipelines_one_is_to_be_named(tmp_path: Path) -> None:
         for uid in "pq"
     )
     file.write_text(f"version: 1\npolicies: {{a: {{ttl: 1d}}}}\npipelines:\n{parts}")
-    assert called("check", file).text == f"{file}: good (1 policy, 2 pipelines)\n"
+    assert called("check", file).text == f"{file}: valid (1 policy, 2 pipelines)\n"
     assert_refused(called("run", file), "pass --pipeline with one of p, q", code=2)
     assert_refused(called("run", file, "--pipeline", "r"), "does not define pipeline 'r'", code=2)
 

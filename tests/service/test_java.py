@@ -37,7 +37,7 @@ def test_a_java_on_the_path_will_do(path: Path) -> None:
 
 
 def test_no_java_at_all_is_to_be_installed(none: Path) -> None:
-    assert (java_trouble() or "").startswith("there is no Java; install a Java 17 runtime")
+    assert (java_trouble() or "").startswith("Java not found; install a Java 17 runtime")
 
 
 @pytest.mark.parametrize("home", ["", "good"])

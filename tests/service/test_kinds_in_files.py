@@ -307,7 +307,7 @@ def test_pairs_over_two_runs(here: CommandLine, spark, monkeypatch: pytest.Monke
     for line, expected in (
         (plan, "clicks: no retention -> no retention\n  right rows: "),
         (plan, "\n  7 live keys"),
-        (["check", *plan[1:4]], "clicks: the state in"),
+        (["check", *plan[1:4]], "clicks: a run can continue from the state in"),
         (["explain", plan[3], "--key", "cid"], "has 1 left row and 1 right row in state"),
     ):
         done = CliRunner().invoke(main, line)

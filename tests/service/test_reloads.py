@@ -112,7 +112,7 @@ def test_a_saved_file_gives_a_version_that_holds_later(followed: Followed) -> No
     followed.save("30m", "10m")
     followed.look()
     (said,) = followed.told
-    assert "clicks gets idle 10m to 45m as version 2" in said
+    assert "clicks uses idle 10m to 45m (version 2)" in said
     assert [policy.idle_min_ms for policy in followed.policies()] == [1_800_000, 600_000]
     newest = PolicyJournal(followed.checkpoint, "clicks").versions[-1]
     assert newest.effective_ms == NOW_MS + POLICY_DELAY_MS
@@ -134,7 +134,7 @@ def test_right_rows_of_a_join_get_a_policy_of_their_own(line: CommandLine) -> No
     followed.save("paid_at\n      policy: short", "paid_at\n      policy: long")
     followed.look()
     (said,) = followed.told
-    assert "gets idle 30m to 45m for left rows and ttl 2h for right rows as version 2" in said
+    assert "uses idle 30m to 45m for left rows and ttl 2h for right rows (version 2)" in said
     newest = PolicyJournal(followed.checkpoint, "clicks").versions[-1]
     left, right_policy = newest.of_sides
     assert (left.idle_min_ms, right_policy.ttl_ms) == (1_800_000, 7_200_000)
@@ -160,7 +160,7 @@ def test_one_input_of_a_query_gets_another_policy(line: CommandLine) -> None:
     followed.save("        policy: short", "        policy: long")
     followed.look()
     (said,) = followed.told
-    assert "gets idle 30m to 45m for left rows and ttl 2h for right rows as version 2" in said
+    assert "uses idle 30m to 45m for left rows and ttl 2h for right rows (version 2)" in said
     version = reload(line.checkpoint, uid="clicks", config=followed.file)
     assert version == PolicyJournal(followed.checkpoint, "clicks").versions[-1]
     followed.save("event_time: at\n        policy", "event_time: sent_at\n        policy")
@@ -207,7 +207,7 @@ def test_a_policy_that_removes_too_many_keys_is_refused_until_the_file_allows_it
     assert followed.counted("failure") == 1
     followed.save("max_shrink: 50%", "max_shrink: 100%")
     followed.look()
-    assert "clicks gets idle 10m to 45m as version 2" in followed.told[-1]
+    assert "clicks uses idle 10m to 45m (version 2)" in followed.told[-1]
     assert followed.policies()[-1].idle_min_ms == 600_000
 
 
@@ -286,7 +286,7 @@ def test_a_budget_changes_without_a_restart_and_without_a_new_policy(followed: F
     followed.save("policy: short", "policy: short\n    budget: {keys: 5}")
     followed.look()
     assert followed.budgets == {"clicks": Budget(keys=5)}
-    assert "clicks gets a new budget" in followed.told[-1]
+    assert "the budget of clicks changed" in followed.told[-1]
     assert len(followed.policies()) == 1
 
 
@@ -294,7 +294,7 @@ def test_a_policy_switched_off_is_warned_about(followed: Followed) -> None:
     followed.save("policies:", "policies:\n  none: {idle: never}")
     followed.save("policy: short", "policy: none")
     followed.look()
-    assert "clicks gets no retention" in followed.told[0]
+    assert "clicks uses no retention" in followed.told[0]
     assert "WITHOUT BOUND" in followed.told[0]
 
 

@@ -60,7 +60,7 @@ class Watched:
         self.save("30m", "2m")
         self.save("45m", "10m")
         os.kill(self.run.pid, signal.SIGHUP)
-        wait_until("the policy", lambda: self.said("clicks gets idle 2m to 10m as version 2"))
+        wait_until("the policy", lambda: self.said("clicks uses idle 2m to 10m (version 2)"))
 
 
 def test_a_run_is_scraped_and_tells_that_its_jvm_was_killed(
@@ -72,7 +72,7 @@ def test_a_run_is_scraped_and_tells_that_its_jvm_was_killed(
 
     running.kill_jvm()  # as the kernel does it when memory runs out
     code = running.wait()
-    assert_refused(Said(code, running.said()), "Spark's JVM is gone", "same command")
+    assert_refused(Said(code, running.said()), "Spark's JVM exited", "same command")
 
     here.add("1.json", [event("2025-03-03T12:00:00Z", "ann"), event("2025-03-03T12:00:00Z", "bob")])
     here.write()

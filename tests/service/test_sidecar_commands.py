@@ -72,9 +72,8 @@ def test_a_file_that_is_not_served_is_not_called_good(
 def test_a_good_file_is_told_with_its_operators(folder: Path) -> None:
     made = Sidecar(folder)
     made.write_file()
-    assert (
-        "good (2 policies, 0 pipelines, 1 operator of a sidecar)" in said("check", made.file).stdout
-    )
+    checked = said("check", made.file).stdout
+    assert "valid (2 policies, 0 pipelines, 1 operator of a sidecar)" in checked
 
 
 @pytest.mark.parametrize("place", ["taken", "taken/below"])

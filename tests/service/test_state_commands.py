@@ -88,13 +88,13 @@ def test_a_whole_checkpoint_is_listed_measured_and_verified(ran: CommandLine, st
     assert "batches kept       0 to 4" in stats
     assert "shards             2 on 2 state partitions" in stats
     assert "live keys          2" in stats  # a, and f of the last hour
-    assert "orphans            0" in stats
+    assert "unused files       0" in stats
 
     stray = written(ran, 1)[0].with_name("1-open-left.arrow")
     stray.write_bytes(b"left by an attempt that was killed")
     verified = state("verify")
     assert_good(verified)
-    assert "all good" in verified.text
+    assert "no damage found" in verified.text
     assert f"{stray.name}: not used by any batch" in verified.text
 
 
@@ -207,7 +207,7 @@ def test_runs_elsewhere_are_looked_after_as_well(
         assert_good(state_of("repartition", "--partitions", "1"))
     here.write(runs=str(tmp_path / "other"), state_partitions=None)
     assert_refused(here.run(), "runs was", "elsewhere, is now", "other")
-    assert "all good" in state_of("verify").text
+    assert "no damage found" in state_of("verify").text
     path = max(place.glob("*/*-open-*.arrow"), key=lambda path: int(path.name.partition("-")[0]))
     path.unlink()
     assert_refused(state_of("verify"), f"{path} is missing")

@@ -164,7 +164,7 @@ def test_rule_3_the_operator_stops_when_spark_committed_what_was_not_prepared(
     world.task(planned, 0, "e")
     world.commits.add(0)
     world.operator.batches.settle()
-    with pytest.raises(DoesNotFitError, match="committed batch 0"):
+    with pytest.raises(DoesNotFitError, match="all parts of batch 0"):
         world.task(batch(world, 1, *KEYS), 0, "next")
 
 

@@ -194,7 +194,7 @@ def test_rows_that_another_version_left_waiting_are_refused_as_such(
     sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packet_codec, "_VERSION", b"next")
-    told = f"^operator '{UID}': rows that wait .*: use the version that stored them"
+    told = f"^operator '{UID}': waiting rows .*; use the version of idlestate that stored them"
     with pytest.raises(DamagedDirectoryError, match=told):
         sidecar.run(2, 299)
     key = stream_of(pa.table({sidecar.spec.key_names[0]: ["a"]}))

@@ -269,7 +269,7 @@ def test_who_repeats_its_input_after_a_crash_counts_it_once(
 
 @pytest.mark.parametrize("seq", [-1, 1.5, True, "1"])
 def test_a_number_that_is_none_is_refused(client: SidecarClient, seq: Any) -> None:
-    with pytest.raises(SidecarError, match="integers from 0 on"):
+    with pytest.raises(SidecarError, match="an integer of 0 or more"):
         client.touch(TABLE, seq=seq)
 
 

@@ -71,7 +71,7 @@ def test_values_that_a_column_cannot_say_are_refused(
     assert found.type == kind
     assert found.null_count == fits.count(None)
     for given in (pa.array(does_not), pa.array(does_not).dictionary_encode()):
-        with pytest.raises(DoesNotFitError, match="rows that cannot be used"):
+        with pytest.raises(DoesNotFitError, match="invalid rows"):
             fit_rows("carts", pa.table({"v": given}), {"v": kind})
 
 

@@ -236,7 +236,7 @@ def test_it_ends_with_the_process_that_holds_its_input(made: Any) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "told"),
-    [("data", "write data: unix:PATH"), ("control", "give a shorter one")],
+    [("data", "set data: unix:PATH"), ("control", "give a shorter one")],
 )
 def test_a_socket_whose_path_is_too_long_is_refused_with_the_way_out(
     made: Any, setting: str, told: str

@@ -78,7 +78,7 @@ def test_a_damaged_rocksdb_file_is_refused(tmp_path: Path) -> None:
         data = bytearray(blob.read_bytes())
         data[len(data) // 2] ^= 0xFF
         blob.write_bytes(data)
-    with pytest.raises(DamagedDirectoryError, match=r"check the disk|bring the folder back"):
+    with pytest.raises(DamagedDirectoryError, match=r"check the disk|restore the folder"):
         contents(RocksDBStore(tmp_path))
 
 

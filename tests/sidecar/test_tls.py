@@ -192,7 +192,7 @@ def test_who_speaks_plain_text_fills_no_log(sidecar: Sidecar) -> None:
         pytest.param("cert_file", "missing", "No such file or directory", marks=pytest.mark.long),
         pytest.param("key_file", "missing", "No such file or directory", marks=pytest.mark.long),
         ("client_ca_file", "missing", "No such file or directory"),
-        pytest.param("cert_file", "token", "go together", marks=pytest.mark.long),
+        pytest.param("cert_file", "token", "do not match", marks=pytest.mark.long),
         ("key_file", "client.key", "KEY_VALUES_MISMATCH"),
         ("client_ca_file", "token", "contains no certificate"),
         ("key_file", "locked.key", "without a passphrase"),

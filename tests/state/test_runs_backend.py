@@ -175,7 +175,7 @@ def test_a_disk_that_refuses_a_commit_leaves_the_last_one_and_what_is_in_memory(
         use_everything(backend, 3)
         with monkeypatch.context() as broken:
             break_disk(broken)
-            with pytest.raises(StoreError, match=r"db: .*nothing was committed.*Make room"):
+            with pytest.raises(StoreError, match=r"db: .*nothing was committed.*free disk space"):
                 backend.commit()
         with open_copy(place) as copy:
             assert found(copy) == AFTER_1_AND_2
