@@ -26,7 +26,8 @@ from idlestate.pipeline.operator_spec import OperatorSpec
 from idlestate.pipeline.policy_change import after_planned
 from idlestate.pipeline.policy_plans import refuse_shrink
 
-_WAY_OUT = "restore the job, or use a new checkpoint folder (and new sink folders)"
+WAY_OUT = "restore the job, or use a new checkpoint folder (and new sink folders)"
+"""If a run cannot continue from the state of a checkpoint."""
 
 
 def prepare_checkpoint(
@@ -54,7 +55,7 @@ def prepare_checkpoint(
         if found.refusals:
             raise RefusedError(
                 f"operator {spec.uid!r} changed since checkpoint {checkpoint} was created: "
-                f"{'; '.join(found.refusals)}; {_WAY_OUT}"
+                f"{'; '.join(found.refusals)}; {WAY_OUT}"
             )
         refuse_shrink(
             checkpoint, spec.uid, spec.policy, now_ms, spec.sidecar, right=spec.right_policy

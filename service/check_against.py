@@ -8,6 +8,7 @@ import click
 from idlestate.backends.checkpoint.operator_layout import operators
 from idlestate.backends.files.folder import Folder
 from idlestate.config.loading import Config
+from idlestate.pipeline.query_start import WAY_OUT
 from idlestate.service.job import Job
 from idlestate.service.state_commands import FAILED, fail, session_on
 
@@ -34,4 +35,5 @@ def check_against(config: Config, file: Path, checkpoint: Path) -> None:
             line = f"  {change.name:<20} {change.became:<18} {change.detail}"
             click.secho(line, fg="red" if change.became == "refused" else None)
     if any(takeover.refusals for takeover in found.values()):
+        click.echo(WAY_OUT, err=True)
         sys.exit(FAILED)

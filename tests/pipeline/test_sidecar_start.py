@@ -210,5 +210,5 @@ def test_figures_are_those_behind_the_newest_commit(checkpoint: Folder, tmp_path
     link.connect().call("open", {"uid": "counts", "attempt": ATTEMPT})
     (tmp_path / "checkpoint" / "commits").mkdir()
     (tmp_path / "checkpoint" / "commits" / "7").write_text('v2\n{"nextBatchWatermarkMs":0}')
-    with pytest.raises(RefusedError, match="has committed batch 7"):
+    with pytest.raises(RefusedError, match="batch 7, which Spark has committed"):
         reports_of(checkpoint, link, 7)

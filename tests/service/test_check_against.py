@@ -87,6 +87,7 @@ def test_what_is_fixed_is_refused_by_name(check: Check) -> None:
     assert said.code == 1
     assert "keys was user: string, is now user: string, amount: int64" in said.text
     assert "shards was 2, is now 4" in said.text
+    assert "restore the job, or use a new checkpoint folder" in said.text
 
 
 def test_a_checkpoint_that_is_another_s_or_none_is_refused(check: Check, tmp_path: Path) -> None:
