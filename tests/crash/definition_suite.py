@@ -6,6 +6,7 @@ when their states or rows differ.
 """
 
 import argparse
+import os
 import random
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 from idlestate import read_state
 from idlestate.service.spark_session import start_spark
 from tests.crash.checkpoint_view import CheckpointView
+from tests.crash.crash_input import FIRST_MODIFIED_S
 from tests.crash.processes import Run, pause, wait_until
 from tests.crash.suite import say
 
@@ -99,6 +101,8 @@ def write_files(folder: Path, keys: int, seed: int) -> list[Path]:
         )
         paths.append(folder / f"{number:02}.parquet")
         pq.write_table(table, paths[-1])
+        # Spark takes files in the order of these times.
+        os.utime(paths[-1], (FIRST_MODIFIED_S + number,) * 2)
     return paths
 
 
@@ -114,7 +118,7 @@ class Query:
     def define(self, number: int, files: list[Path]) -> None:
         """Give the query its next files and the definition with this number."""
         for path in files:
-            shutil.copy(path, self.place / "input")
+            shutil.copy2(path, self.place / "input")
         kind, aggregates, renamed = DEFINITIONS[number]
         self.config.write_text(
             CONFIG.format(
