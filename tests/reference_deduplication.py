@@ -48,9 +48,9 @@ class DeduplicationReference(Reference):
                 return
         super().take(record)
         life = self.lives[record.key]
-        self.firsts.append(
-            Row(record.key, life.results(), "update", life.created_at, life.created_at)
-        )
+        began = life.created_at
+        row = Row(record.key, life.results(), "update", began, began, batch_id=self.batch_id)
+        self.firsts.append(row)
         life.aggregates = {name: WholeRecord(name, (), largest=False) for name in self.columns}
 
     def drop(self, life: Life, t_ms: int) -> None:

@@ -17,7 +17,9 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from tests.crash import sidecar_suite
 from tests.crash.crash_input import FILES
-from tests.crash.suite import Report, carry_out, exit_code, say, until_killed
+from tests.crash.history import RETAIN
+from tests.crash.operator_judges import JUDGES
+from tests.crash.suite import OPERATORS, Report, carry_out, exit_code, say, until_killed
 from tests.quick_spark import quick_home
 
 SEED_BITS = 32
@@ -30,12 +32,18 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=2, help="so many histories side by side")
     parser.add_argument("--keep", type=Path, help="a new folder for everything; else removed")
     parser.add_argument("--backend", choices=["spark", "rocksdb", "heap"], default="spark")
+    parser.add_argument(
+        *("--operator", "-o"),
+        action="append",
+        choices=[*JUDGES, RETAIN],
+        help="only histories of this operator; several times: of these by turns",
+    )
     words = parser.parse_args()
     os.environ.setdefault("SPARK_HOME", str(quick_home()))
     seed = random.SystemRandom().getrandbits(SEED_BITS) if words.seed is None else words.seed
     say(f"seed {seed} (again: ARGS='--seed {seed}')")
     report: Report | sidecar_suite.SidecarReport
-    next_plan = until_killed(words.kills, random.Random(seed))
+    next_plan = until_killed(words.kills, random.Random(seed), words.operator or OPERATORS)
     began = monotonic()
     with tempfile.TemporaryDirectory(prefix="idlestate-crash-") as folder:
         place = words.keep or Path(folder)
@@ -43,7 +51,13 @@ def main() -> int:
             report = carry_out(place, seed, FILES, next_plan, words.at_once)
         else:
             report = sidecar_suite.carry_out(
-                place, words.backend, seed, FILES, words.kills, words.at_once
+                place,
+                words.backend,
+                seed,
+                FILES,
+                words.kills,
+                words.at_once,
+                operators=words.operator or sidecar_suite.OPERATORS,
             )
     code = exit_code(report)
     say(f"{report}, {monotonic() - began:.0f} s: {'good' if code == 0 else 'FAILED'}")

@@ -15,7 +15,8 @@ from typing import Any
 
 from tests.crash.checkpoint_view import Planned
 from tests.crash.crash_input import AGGREGATES, DELAY_MS, EVENT_RULE, CrashInput
-from tests.crash.outcome import Difference, Fact, compare, compare_counts, planned_batches
+from tests.crash.deduplicate_judge import judge_deduplicate
+from tests.crash.outcome import Difference, compare, compare_counts, facts, planned_batches
 from tests.crash.own_job import (
     EARLIEST_MS,
     FIRE_AFTER_MS,
@@ -244,6 +245,8 @@ JUDGES = {
     "process": judge_function,
     "join": judge_join,
     "session": judge_sessions,
+    "deduplicate_first": partial(judge_deduplicate, keep="first"),
+    "deduplicate_last": partial(judge_deduplicate, keep="last"),
     "equi_join": partial(judge_join, between=None, spans_ms=(LEFT_KEPT_MS, RIGHT_KEPT_MS)),
     "join_asof": judge_join_asof,
     "hopping": judge_hopping,
@@ -280,7 +283,3 @@ def updates_of(left: Row) -> list[Row]:
 def named(rows: Iterable[Row]) -> Iterator[Row]:
     """Rows of a reference, with the key as a column."""
     return ({"user": row["key"][0], **row} if "key" in row else row for row in rows)
-
-
-def facts(rows: Iterable[Row], names: Sequence[str]) -> Counter[Fact]:
-    return Counter(tuple(row[name] for name in names) for row in rows)

@@ -9,7 +9,7 @@ checkpoint.
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from idlestate import (
     KeyedProcessFunction,
     Policy,
     co_process,
+    deduplicate,
     hopping,
     join,
     join_asof,
@@ -35,6 +36,7 @@ from idlestate import (
 from idlestate.config.loading import load_config
 from idlestate.config.pipeline_settings import Pipeline
 from idlestate.pipeline.input_files import Events, read_events
+from idlestate.retention.policy import UpdateType
 from idlestate.service.spark_session import start_spark
 from idlestate.state import MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 
@@ -49,6 +51,8 @@ LEFT_KEPT_MS, RIGHT_KEPT_MS = 40 * 60_000, 15 * 60_000
 """For how long rows of a join without an interval are kept."""
 GAP_MS = 30 * 60_000
 SIZE_MS, SLIDE_MS, FIRE_AFTER_MS = 60 * 60_000, 20 * 60_000, 60_000
+LIFETIME_MS = 90 * 60_000
+"""For how long a key is blocked at most, though duplicates come."""
 
 
 class Visits(KeyedProcessFunction):
@@ -158,6 +162,19 @@ def co_processed(job: Job) -> DataFrame:
     )
 
 
+def deduplicated(job: Job, keep: str, **policy: Any) -> DataFrame:
+    events = job.events()
+    return deduplicate(
+        events.frame,
+        **job.common,
+        key=job.key,
+        keep=keep,
+        policy=replace(job.policy, **policy),
+        malformed=events.malformed,
+        rejects=True,
+    )
+
+
 def two_inputs(job: Job) -> tuple[DataFrame, DataFrame]:
     """Rows with small amounts, and the others as prices."""
     small, large = job.events().frame, job.events().frame
@@ -204,6 +221,13 @@ OPERATORS = {
         window=hopping(f"{SIZE_MS}ms", f"{SLIDE_MS}ms"),
         fire_after=f"{FIRE_AFTER_MS}ms",
     ),
+    "deduplicate_first": partial(
+        deduplicated,
+        keep="first",
+        update=UpdateType.ON_READ_AND_WRITE,
+        max_lifetime_ms=LIFETIME_MS,
+    ),
+    "deduplicate_last": partial(deduplicated, keep="last"),
 }
 
 

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +24,10 @@ from tests.crash.sidecar_history import SidecarHistory, SidecarKill, Victim
 from tests.crash.suite import EVENT
 
 KILLS_PER_HISTORY = 12
-OPERATORS = ("process", "join", RETAIN, "join_asof", "session")
+OPERATORS = (
+    *("process", "join", "deduplicate_last", RETAIN),
+    *("join_asof", "deduplicate_first", "session"),
+)
 """By histories with a private sidecar; those with a served one are of `retain`."""
 PRIVATE = (*(Victim.SIDECAR,) * 3, *(Victim.TASK,) * 2, Victim.DRIVER, Victim.ALL)
 SERVED = (*(Victim.SIDECAR, Victim.WORKER) * 2, Victim.TASK, Victim.DRIVER, Victim.ALL)
@@ -63,9 +67,11 @@ def carry_out(
     kills: int,
     at_once: int = 1,
     per_history: int = KILLS_PER_HISTORY,
+    operators: Sequence[str] = OPERATORS,
 ) -> SidecarReport:
-    """Kill so many times over as many histories as it takes, private and served ones by turns, and
-    compare all of them.
+    """Kill so many times over as many histories as it takes, and compare all of them.
+
+    With `retain` among the operators, private and served ones take turns.
     """
     given = make_input(folder / "input", seed, files)
     in_spark = History(folder / "spark", given, EVENT, random.Random(seed))
@@ -75,10 +81,11 @@ def carry_out(
         if done >= kills:
             return None
         place, draw = folder / f"{backend}-{number}", random.Random(f"{seed}-{number}")
-        is_served = number % 2 == 1
+        is_served = number % 2 == 1 and RETAIN in operators
         may_die = SERVED if is_served else PRIVATE
         victims = [draw.choice(may_die) for _ in range(min(kills - done, per_history))]
-        operator = RETAIN if is_served else OPERATORS[number // 2 % len(OPERATORS)]
+        turn = number // 2 if RETAIN in operators else number
+        operator = RETAIN if is_served else operators[turn % len(operators)]
         return SidecarHistory(place, given, backend, draw, is_served, operator), victims
 
     histories = suffered(begin, at_once)

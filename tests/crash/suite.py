@@ -2,7 +2,7 @@
 
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -26,7 +26,7 @@ EVERY = 4
 KILLS_PER_HISTORY = 6
 OWN_SINKS = ("function", "file", "table")
 SINKS = (FOLDERS, *OWN_SINKS)
-OPERATORS = (*JUDGES, RETAIN, RETAIN, RETAIN)
+OPERATORS = (*JUDGES, RETAIN, RETAIN)
 """By histories in event time; each meets two executors, which every third of these runs on, so
 their number is no multiple of three."""
 ON_CLUSTER = (Aim.EXECUTOR, Aim.WORKER, Aim.DRIVER, Aim.NOTED)
@@ -80,8 +80,12 @@ NextPlan = Callable[[int, int], Plan | None]
 """Given the number of histories and of kills so far, the next history; None when it is enough."""
 
 
-def until_killed(kills: int, draw: random.Random) -> NextPlan:
-    """One history without a kill, then others until there were so many; every kind comes early."""
+def until_killed(kills: int, draw: random.Random, operators: Sequence[str] = OPERATORS) -> NextPlan:
+    """One history without a kill, then others until there were so many; every kind comes early.
+
+    Those in event time are of these operators by turns, those in processing time of `retain`.
+    """
+    in_processing = RETAIN in operators
 
     def next_plan(number: int, done: int) -> Plan | None:
         left = min(kills - done, KILLS_PER_HISTORY)
@@ -91,14 +95,15 @@ def until_killed(kills: int, draw: random.Random) -> NextPlan:
             return None
         # Every kind of history meets every sink and, in event time, every operator.
         sink = SINKS[(number + number // EVERY) % len(SINKS)]
-        turn, which = divmod(number - 1 - (number + 1) // EVERY, len(OPERATORS))
-        operator = OPERATORS[which]
+        skipped = (number + 1) // EVERY if in_processing else 0
+        turn, which = divmod(number - 1 - skipped, len(operators))
+        operator = operators[which]
         if operator != RETAIN:
             sink = OWN_SINKS[turn % len(OWN_SINKS)]
         if number % EVERY == 1:
             aims = (Aim.EXECUTOR, Aim.WORKER, *(draw.choice(ON_CLUSTER) for _ in range(6)))
             return Plan(EVENT, aims[:left], TWO_EXECUTORS, sink, operator)
-        if number % EVERY == 2:
+        if number % EVERY == 2 and in_processing:
             aims = (Aim.NOTED, Aim.REPLAY, Aim.WORKER, Aim.MERGE, Aim.SINK)
             return Plan(PROCESSING, aims[:left], sink=sink)
         ends = (Aim.SWEEP, Aim.OWED)[:left]

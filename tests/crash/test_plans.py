@@ -1,15 +1,16 @@
 """What a suite of kills goes through, by the number of kills."""
 
+from collections.abc import Sequence
 from random import Random
 
-from tests.crash.history import RETAIN, TWO_EXECUTORS
+from tests.crash.history import ONE_MACHINE, RETAIN, TWO_EXECUTORS
 from tests.crash.operator_judges import JUDGES
-from tests.crash.suite import EVENT, OWN_SINKS, SINKS, Plan, until_killed
+from tests.crash.suite import EVENT, OPERATORS, OWN_SINKS, SINKS, Plan, until_killed
 
 
-def plans(kills: int) -> list[Plan]:
+def plans(kills: int, operators: Sequence[str] = OPERATORS) -> list[Plan]:
     """All plans, if every kill lands."""
-    next_plan, found, done = until_killed(kills, Random(1)), list[Plan](), 0
+    next_plan, found, done = until_killed(kills, Random(1), operators), list[Plan](), 0
     while plan := next_plan(len(found), done):
         found.append(plan)
         done += len(plan.aims)
@@ -22,8 +23,14 @@ def test_few_kills_meet_functions_and_two_inputs_and_sessions() -> None:
 
 
 def test_many_kills_meet_every_operator_with_every_sink_and_on_two_executors() -> None:
-    found = [plan for plan in plans(220) if plan.policy == EVENT and plan.aims]
+    found = [plan for plan in plans(260) if plan.policy == EVENT and plan.aims]
     assert {plan.operator for plan in found if plan.master == TWO_EXECUTORS} == {*JUDGES, RETAIN}
     for operator in (*JUDGES, RETAIN):
         sinks = {plan.sink for plan in found if plan.operator == operator}
         assert sinks == set(SINKS if operator == RETAIN else OWN_SINKS), operator
+
+
+def test_kills_of_chosen_operators_spend_none_on_others() -> None:
+    _, *found = plans(36, ["deduplicate_first", "deduplicate_last"])
+    assert [plan.operator for plan in found] == ["deduplicate_first", "deduplicate_last"] * 3
+    assert {plan.master for plan in found} == {ONE_MACHINE, TWO_EXECUTORS}

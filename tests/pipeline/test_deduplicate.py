@@ -13,14 +13,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from idlestate import Policy, deduplicate, read_state, run_to_end
+from idlestate.backends.checkpoint.operator_layout import read_layout
+from idlestate.backends.files.folder import Folder
 from idlestate.errors import RefusedError
+from idlestate.pipeline.checkpoint.repartition import repartition
+from idlestate.pipeline.checkpoint.rollback import roll_back
 from idlestate.sidecar.client.private_sidecar import stop_private_sidecars
 from tests.backends.law_runner import policy_of
 from tests.compare import assert_rows
-from tests.pipeline.streams import TIMESTAMP, Feed, Found, Sink, plain_rows, run, start
+from tests.pipeline.streams import TIMESTAMP, Feed, Found, Sink, counted, plain_rows, run, start
 from tests.reference import ON_READ_AND_WRITE, Record, Rule
 from tests.reference_deduplication import DeduplicationReference
 from tests.reference_pipeline import Played, play
+from tests.spark_versions import needs_repartition
 
 UID = "once"
 DELAY_MS = 3_000
@@ -28,11 +33,14 @@ BEGIN = datetime(2024, 5, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("user", pa.string()), ("at", TIMESTAMP), ("note", pa.string())])
 BLOCKING = Rule(idle_min_ms=4_000, idle_max_ms=6_000, ttl_ms=9_000, max_lifetime_ms=7_000)
 QUIET = Rule(idle_min_ms=4_000, idle_max_ms=6_000, update=ON_READ_AND_WRITE)
+LONG = pytest.mark.long
 CASES = [
     pytest.param("first", "spark", BLOCKING, id="first, spark, blocking"),
-    pytest.param("first", "heap", QUIET, id="first, heap, quiet period", marks=pytest.mark.long),
-    pytest.param("last", "spark", QUIET, id="last, spark", marks=pytest.mark.long),
-    pytest.param("last", "rocksdb", BLOCKING, id="last, rocksdb", marks=pytest.mark.long),
+    pytest.param("first", "rocksdb", BLOCKING, id="first, rocksdb, blocking", marks=LONG),
+    pytest.param("first", "heap", QUIET, id="first, heap, quiet period", marks=LONG),
+    pytest.param("last", "spark", QUIET, id="last, spark", marks=LONG),
+    pytest.param("last", "rocksdb", BLOCKING, id="last, rocksdb", marks=LONG),
+    pytest.param("last", "heap", QUIET, id="last, heap", marks=LONG),
 ]
 
 
@@ -83,37 +91,97 @@ def assert_equal(expected: Played, rows: list[Found], keep: str) -> None:
     assert_rows(expected.reference.rows(), rows, dict.fromkeys(["at", "note"], keep))
 
 
+class Query:
+    """A query over all batches, some at a time."""
+
+    def __init__(
+        self, spark: SparkSession, folder: Path, keep: str, rule: Rule, backend: str = "spark"
+    ) -> None:
+        self.spark, self.keep, self.rule, self.backend = spark, keep, rule, backend
+        self.checkpoint = folder / "checkpoint"
+        self.feed = Feed(folder / "input", SCHEMA)
+        self.sink = Sink()
+        self.to_come = make_batches()
+        self.expected = played(self.to_come, rule, keep)
+
+    def changes(self) -> DataFrame:
+        events, policy = self.feed.stream(self.spark), policy_of(self.rule)
+        return deduplicated(events, self.keep, policy, rejects=True, backend=self.backend)
+
+    def read(self, batches: int) -> None:
+        """So many batches more, then a stop."""
+        self.add(batches)
+        run(self.changes(), self.checkpoint, self.sink)
+        stop_private_sidecars()
+
+    def read_rest(self) -> None:
+        self.add(len(self.to_come))
+        run_to_end(lambda: start(self.changes(), self.checkpoint, self.sink, availableNow=True))
+
+    def add(self, batches: int) -> None:
+        for batch in self.to_come[:batches]:
+            self.feed.add(batch)
+        del self.to_come[:batches]
+
+    def assert_as_the_reference(self) -> None:
+        """Rows that came out, late rows, and the keys that are left."""
+        found = plain_rows(self.sink.table, ["user"])
+        rows = [row for row in found if row["change"] != "reject"]
+        assert_equal(self.expected, rows, self.keep)
+        late = [json.loads(row["rejected"]) for row in found if row["change"] == "reject"]
+        assert sorted(row["at"] for row in late) == sorted(
+            record.values["at"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            for record in self.expected.late
+        )
+        assert self.expected.late
+        state = read_state(self.spark, str(self.checkpoint))
+        lives = self.expected.reference.lives
+        assert sorted(row["user"] or "" for row in state.collect()) == sorted(
+            key or "" for (key,) in lives
+        )
+
+
 @pytest.mark.parametrize(("keep", "backend", "rule"), CASES)
 def test_rows_equal_those_of_the_reference_over_restarts(
     spark: SparkSession, tmp_path: Path, keep: str, backend: str, rule: Rule
 ) -> None:
-    batches, sink, checkpoint = make_batches(), Sink(), tmp_path / "checkpoint"
-    feed = Feed(tmp_path / "input", SCHEMA)
+    query = Query(spark, tmp_path, keep, rule, backend)
+    query.read(2)
+    query.read(2)
+    query.read_rest()
+    query.assert_as_the_reference()
 
-    def make() -> DataFrame:
-        events = feed.stream(spark)
-        return deduplicated(events, keep, policy_of(rule), rejects=True, backend=backend)
 
-    for at, batch in enumerate(batches[:-1]):
-        feed.add(batch)
-        if at % 2:
-            run(make(), checkpoint, sink)
-            stop_private_sidecars()
-    feed.add(batches[-1])
-    run_to_end(lambda: start(make(), checkpoint, sink, availableNow=True))
+@LONG
+@pytest.mark.parametrize(("keep", "rule"), [("first", QUIET), ("last", BLOCKING)])
+def test_what_a_rollback_undoes_comes_again(
+    spark: SparkSession, tmp_path: Path, keep: str, rule: Rule
+) -> None:
+    query = Query(spark, tmp_path, keep, rule)
+    query.read(4)
+    undone = {number: query.sink.batches.pop(number) for number in (2, 3, 4)}
+    roll_back(spark, str(query.checkpoint), 1)
+    query.read(0)
+    for number, rows in undone.items():
+        assert counted(query.sink.batches[number].to_pylist()) == counted(rows.to_pylist()), number
+    query.read_rest()
+    query.assert_as_the_reference()
 
-    expected = played(batches, rule, keep)
-    found = plain_rows(sink.table, ["user"])
-    rows = [row for row in found if row["change"] != "reject"]
-    assert_equal(expected, rows, keep)
-    late = [json.loads(row["rejected"]) for row in found if row["change"] == "reject"]
-    assert sorted(row["at"] for row in late) == sorted(
-        record.values["at"].isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        for record in expected.late
-    )
-    assert expected.late
-    state = read_state(spark, str(checkpoint))
-    assert {row["user"] for row in state.collect()} == {key for (key,) in expected.reference.lives}
+
+@LONG
+@needs_repartition
+@pytest.mark.parametrize(("keep", "rule"), [("first", QUIET), ("last", BLOCKING)])
+def test_a_query_goes_on_over_other_partitions(
+    spark: SparkSession, tmp_path: Path, keep: str, rule: Rule
+) -> None:
+    query = Query(spark, tmp_path, keep, rule)
+    for partitions in (8, 1):
+        query.read(2)
+        repartition(spark, str(query.checkpoint), partitions)
+        layout = read_layout(Folder(str(query.checkpoint)), UID)
+        assert layout.state_partitions == partitions
+    query.read_rest()
+    query.assert_as_the_reference()
 
 
 @pytest.mark.parametrize("keep", [pytest.param("first", marks=pytest.mark.long), "last"])
