@@ -3,6 +3,7 @@
 import pytest
 
 from idlestate.state.runs import runs_items
+from tests.state.batch_borders import BatchBorders
 
 BOTH_WAYS = {
     "test_declared_types",
@@ -23,6 +24,21 @@ OTHERS = {"heap", "hashmap", "rocksdb", "recorded", "value", "reducing", "aggreg
 IN_ROWS = {"test_golden_state"}
 """Tests by processing time: by event time the same traces go through second tables."""
 
+BORDERED = {
+    "test_accumulators": 5,
+    "test_float_keys": 10,
+    "test_golden_edge_cases": 5,
+    "test_golden_idle_retention": 0.4,
+    "test_golden_timers": 0.5,
+    "test_heap_timers": 2,
+    "test_idle_batches": 2,
+    "test_keyed_batches": 6,
+}
+"""Modules whose tests on runs get borders of batches between their calls, and how often."""
+
+MORE_IN_LONG = 4
+"""How many times as often in the long form."""
+
 LONG = {
     "test_golden_state_in_event_time": ["rows-runs"],
     "test_golden_incremental_cleanup": ["rows-runs"],
@@ -36,6 +52,19 @@ LONG = {
 def cell_bytes(request, monkeypatch):
     """What a cell of a list or map has at most: a test may change it."""
     monkeypatch.setattr(runs_items, "CELL_BYTES", getattr(request, "param", runs_items.CELL_BYTES))
+
+
+@pytest.fixture(autouse=True)
+def batch_borders(request, monkeypatch):
+    """Borders of batches between any two calls on runs; None in modules without them."""
+    often = BORDERED.get(request.module.__name__.rpartition(".")[2])
+    if often is None:
+        return None
+    if request.node.get_closest_marker("long"):
+        often *= MORE_IN_LONG
+    borders = BatchBorders(request.node.name, often=often)
+    borders.set_between_calls(monkeypatch)
+    return borders
 
 
 def pytest_generate_tests(metafunc):

@@ -44,6 +44,7 @@ class Kept:
 
     def __init__(self, kind, in_batches, domain, place, restore):
         self.kind, self.in_batches, self.domain = kind, in_batches, domain
+        self.place = place
         self.backend = open_backend(kind, place, restore=restore)
         self.due = self.backend.get_state(ValueStateDescriptor(name="due", value_type=pa.int64()))
         self.timers = self.backend.timer_service("idle", self.on_timer, self.on_timer)
@@ -107,6 +108,9 @@ class IdleLives(RuleBasedStateMachine):
     def open(self, kind, in_batches, restore):
         self.opened += 1
         place = None if kind == "heap" else self.folder / f"db{self.opened}"
+        return self.open_at(place, kind, in_batches, restore)
+
+    def open_at(self, place, kind, in_batches, restore):
         kept = Kept(kind, in_batches, self.domain, place, restore)
         kept.use(self.policy)
         return kept
@@ -136,12 +140,16 @@ class IdleLives(RuleBasedStateMachine):
         for way in self.ways:
             way.use(policy)
 
-    @rule(merge=st.booleans())
-    def border(self, merge):
-        """The border of a batch, perhaps with a merge."""
-        for way in self.ways:
-            if way.kind == "runs":
-                (way.backend.compact if merge else way.backend.commit)()
+    @rule(merge=st.booleans(), again=st.booleans())
+    def border(self, merge, again):
+        """The border of a batch on runs, perhaps with a merge of all runs, or a new start."""
+        for index, way in enumerate(self.ways):
+            if way.kind != "runs":
+                continue
+            (way.backend.compact if merge else way.backend.commit)()
+            if again:
+                way.backend.close()
+                self.ways[index] = self.open_at(way.place, way.kind, way.in_batches, [])
 
     @precondition(lambda self: self.restored >= STEPS_BETWEEN_RESTORES)
     @rule(swapped=st.booleans())

@@ -21,6 +21,7 @@ from tests.state.golden_state import (
     runs_forward,
     ttl_of,
 )
+from tests.state.state_steps import in_recorded_order
 
 pytestmark = pytest.mark.golden
 
@@ -76,7 +77,7 @@ class Scenario:
         if text == "get() == null":
             return self.state.get() is None
         if set_value := re.match(r"iterator\(\)\.next\(\)\.setValue\((.*)\)", text):
-            next(self.state.iterator()).value = json.loads(set_value[1])
+            next(in_recorded_order(self.state)).value = json.loads(set_value[1])
             return None
         if re.match(r"it\b", text):
             for part in text.split("; "):
@@ -87,7 +88,7 @@ class Scenario:
     def move(self, part):
         match part:
             case "it = iterator()":
-                self.iterator = self.state.iterator()
+                self.iterator = in_recorded_order(self.state)
             case "it.next()":
                 next(self.iterator)
             case "it.hasNext()":
@@ -103,7 +104,6 @@ class Scenario:
 
     def step(self, step):
         self.clock.advance(step["t"] - self.clock.now_ms())
-        self.backend.commit()
         if self.time is TimeDomain.EVENT:
             self.backend.watermark.advance(step["t"])
         error = result = None

@@ -9,6 +9,7 @@ from idlestate.retention.policy import TimeDomain
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.heap import heap_timers
 from idlestate.state.row_keys import KeyLayout
+from idlestate.state.runs import runs_timers
 from idlestate.state.timer_rows import TimerLayout, by_group_many, by_time_many, times_of
 from idlestate.timers.heap_queue import HeapTimerQueue
 from idlestate.timers.timer import Timer, by_time
@@ -19,6 +20,7 @@ def queues(request, tmp_path, monkeypatch):
     """The queue of a backend, which moves timers on early, and a plain one beside it."""
     for limit in ("FRONT", "CHUNK", "SPARE"):
         monkeypatch.setattr(heap_timers, limit, 8)
+    monkeypatch.setattr(runs_timers, "AHEAD", 8)
     place = None if request.param == "heap" else tmp_path / "db"
     with open_backend(request.param, place, max_parallelism=4) as backend:
         yield backend._queue("timers"), HeapTimerQueue(backend._timer_layout)

@@ -205,8 +205,9 @@ def test_a_changed_struct_is_applied_or_refused(tmp_path):
 
 def test_keys_may_be_removed_while_they_are_gone_through(backend):
     state = number_state(backend, BRIEF)
-    keys = [f"key {number}" for number in range(5000)]
-    state.put_many(keys, range(5000))
+    count = 100 if backend.kind == "runs" else 5000  # behind a border each call reads its row
+    keys = [f"key {number}" for number in range(count)]
+    state.put_many(keys, range(count))
     seen = []
     for key in backend.keys("n"):
         seen.append(key)
@@ -214,4 +215,4 @@ def test_keys_may_be_removed_while_they_are_gone_through(backend):
         state.clear()
     assert sorted(seen) == sorted(keys)
     assert backend.size("n") == 0
-    assert state.get_many(keys).null_count == 5000
+    assert state.get_many(keys).null_count == count
