@@ -26,13 +26,13 @@ IN_ROWS = {"test_golden_state"}
 
 BORDERED = {
     "test_accumulators": 5,
-    "test_float_keys": 5,
-    "test_golden_edge_cases": 2,
-    "test_golden_idle_retention": 0.5,
-    "test_golden_timers": 0.7,
-    "test_heap_timers": 3,
-    "test_idle_batches": 3,
-    "test_keyed_batches": 4,
+    "test_float_keys": 10,
+    "test_golden_edge_cases": 5,
+    "test_golden_idle_retention": 0.4,
+    "test_golden_timers": 0.5,
+    "test_heap_timers": 2,
+    "test_idle_batches": 2,
+    "test_keyed_batches": 6,
 }
 """Modules whose tests on runs get borders of batches between their calls, and how often."""
 

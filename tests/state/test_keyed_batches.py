@@ -205,7 +205,7 @@ def test_a_changed_struct_is_applied_or_refused(tmp_path):
 
 def test_keys_may_be_removed_while_they_are_gone_through(backend):
     state = number_state(backend, BRIEF)
-    count = 200 if backend.kind == "runs" else 5000  # behind a border each call reads its row
+    count = 100 if backend.kind == "runs" else 5000  # behind a border each call reads its row
     keys = [f"key {number}" for number in range(count)]
     state.put_many(keys, range(count))
     seen = []
