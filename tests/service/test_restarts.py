@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
 from idlestate.backends.files.folder import Folder
@@ -151,6 +152,13 @@ def test_the_error_says_that_nothing_is_lost(text: str, problem: str, tmp_path: 
     assert problem in told
     assert "nothing is lost: run the same command again, it continues" in told
     assert text in log.read_text()
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError(), ConnectionResetError(), Py4JError()])
+def test_a_jvm_that_was_killed_is_told_with_the_way_on(error: Exception, tmp_path: Path) -> None:
+    told = str(plain_error(error, tmp_path / "log"))
+    assert "Spark's JVM exited: it was killed or ran out of memory" in told
+    assert "run the same command again, it continues from the last committed batch" in told
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tests.service.scrape import scrape
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.long,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc"),
 ]
 
@@ -63,28 +64,9 @@ class Watched:
         wait_until("the policy", lambda: self.said("clicks uses idle 2m to 10m (version 2)"))
 
 
-def test_a_run_is_scraped_and_tells_that_its_jvm_was_killed(
+def test_a_run_goes_on_with_new_files_is_scraped_reloads_and_tells_that_its_jvm_was_killed(
     running: Run, here: CommandLine
 ) -> None:
-    watched = Watched(running, here)
-    wait_until("figures of the first batch", lambda: watched.served()[families.LIVE_KEYS.name] == 1)
-    assert watched.served()[f"{families.REJECTED_ROWS.name} null_time"] == 1
-
-    running.kill_jvm()  # as the kernel does it when memory runs out
-    code = running.wait()
-    assert_refused(Said(code, running.said()), "Spark's JVM exited", "same command")
-
-    here.add("1.json", [event("2025-03-03T12:00:00Z", "ann"), event("2025-03-03T12:00:00Z", "bob")])
-    here.write()
-    said = here.run()
-    assert_good(said)
-    assert said.summary()["rows"] == "4"
-    assert said.summary()["live now"].startswith("2 keys")
-    assert last_counts(here.out / "results") == {"ann": 1, "bob": 1}
-
-
-@pytest.mark.long
-def test_a_run_goes_on_with_new_files_and_reloads(running: Run, here: CommandLine) -> None:
     watched = Watched(running, here)
     here.add("1.json", [event("2025-03-03T12:00:00Z", "ann"), event("2025-03-03T12:00:00Z", "bob")])
     wait_until("the end of the first life", lambda: bool(rows(here.out / "expired")))
@@ -107,8 +89,18 @@ def test_a_run_goes_on_with_new_files_and_reloads(running: Run, here: CommandLin
     watched.ask_for_ten_minutes()
     wait_until("a scrape after it", lambda: watched.served()[good] == 1)
 
+    running.kill_jvm()  # as the kernel does it when memory runs out
+    code = running.wait()
+    assert_refused(Said(code, running.said()), "Spark's JVM exited", "same command")
 
-@pytest.mark.long
+    here.write()
+    said = here.run()
+    assert_good(said)
+    assert said.summary()["rows"] == "4"
+    assert said.summary()["live now"].startswith("2 keys")
+    assert last_counts(here.out / "results") == {"ann": 1, "bob": 1}
+
+
 def test_an_interrupted_run_goes_on_with_the_policy_in_its_file(
     running: Run, here: CommandLine
 ) -> None:
@@ -127,7 +119,6 @@ def test_an_interrupted_run_goes_on_with_the_policy_in_its_file(
     assert [row["user"] for row in rows(here.out / "expired")] == ["ann"]
 
 
-@pytest.mark.long
 def test_a_new_policy_takes_effect_while_the_run_goes_on(running: Run, here: CommandLine) -> None:
     watched = Watched(running, here)
     watched.ask_for_ten_minutes()

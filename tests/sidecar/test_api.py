@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from idlestate.sidecar.server.control_plane import OPENAPI
-from tests.lengths import short_and_long
 from tests.patience import PATIENCE_S
 from tests.sidecar.sidecar_process import UID, Sidecar
 
@@ -43,8 +42,8 @@ FUZZING = [
 ]
 
 
-@short_and_long("examples", 1, 25)
-def test_every_request_is_answered_as_described(folder: Path, examples: int) -> None:
+@pytest.mark.long
+def test_every_request_is_answered_as_described(folder: Path) -> None:
     token = folder / "token"
     token.write_text(TOKEN)
     (folder / "schemathesis.toml").write_text(CONFIG)
@@ -56,7 +55,7 @@ def test_every_request_is_answered_as_described(folder: Path, examples: int) -> 
             [
                 *(sys.executable, "-m", "schemathesis.cli", "run", str(OPENAPI), "--url", url),
                 *("-H", f"Authorization: Bearer {TOKEN}", *FUZZING),
-                *("--max-examples", str(examples)),
+                *("--max-examples", "25"),
             ],
             capture_output=True,
             text=True,
