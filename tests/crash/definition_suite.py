@@ -84,6 +84,7 @@ def write_files(folder: Path, keys: int, seed: int) -> list[Path]:
     for number in range(FILES_PER_DEFINITION * len(DEFINITIONS)):
         definition = DEFINITIONS[number // FILES_PER_DEFINITION]
         times = FIRST_MS + number * STEP_MS + np.sort(draw.integers(0, STEP_MS, rows))
+        times[:: rows // 5] -= 3 * STEP_MS  # late, but in the first files
         users = pa.array(draw.integers(0, keys, rows)).cast(pa.string())
         pages = draw.integers(0, 50, rows)
         table = pa.table(
