@@ -163,7 +163,7 @@ def read_words(query: object) -> Words:
     """
     start = QueryPlace(1, 1, "")
     if not isinstance(query, str) or not query.strip():
-        raise QueryError(start, "there is no query", "pass a string such as SELECT ... FROM ...")
+        raise QueryError(start, "the query is empty", "pass a string such as SELECT ... FROM ...")
     try:
         tokens = sqlglot.tokenize(query, read=DIALECT)
     except SqlglotError as error:

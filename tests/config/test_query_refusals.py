@@ -38,7 +38,7 @@ def test_refused(query: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize("query", ["", " \n", None, 3, b"SELECT 1"])
 def test_what_is_no_text(query: object) -> None:
-    assert "there is no query; pass a string such as SELECT ... FROM ..." in str(refused(query))
+    assert "the query is empty; pass a string such as SELECT ... FROM ..." in str(refused(query))
 
 
 def test_place_counts_lines_and_columns_from_one() -> None:
