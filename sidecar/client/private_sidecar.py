@@ -16,10 +16,10 @@ from contextlib import closing
 from pathlib import Path
 
 from idlestate.backends.files.temporary_folder import OwnFolder
-from idlestate.errors import RefusedError
+from idlestate.errors import IdlestateError, StoreError
 from idlestate.sidecar.protocol.connection import Address, Connection
 from idlestate.sidecar.protocol.errors import SidecarError
-from idlestate.sidecar.protocol.exit_codes import IN_USE
+from idlestate.sidecar.protocol.exit_codes import IN_USE, kind_of
 from idlestate.sidecar.protocol.retries import pauses_s
 from idlestate.timers.clock import SystemClock
 
@@ -42,7 +42,8 @@ class PrivateSidecar:
         backend: `rocksdb` or `heap`.
 
     Raises:
-        RefusedError: it does not start; the text comes from the sidecar.
+        StoreError: the disk failed.
+        IdlestateError: it does not start; the kind and the text come from the sidecar.
     """
 
     def __init__(self, folder: Path, backend: str) -> None:
@@ -65,8 +66,10 @@ class PrivateSidecar:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._start()
             self._note.write_text(self.address.place)
-        except BaseException:
+        except BaseException as error:
             self._sockets.remove()
+            if isinstance(error, OSError) and not isinstance(error, StoreError):
+                raise StoreError(f"the sidecar in {folder} does not start: {error}") from error
             raise
         threading.Thread(target=self._watch, name="idlestate-sidecar", daemon=True).start()
 
@@ -115,7 +118,7 @@ class PrivateSidecar:
         while not self._stopping.is_set():
             try:
                 self._start()
-            except (RefusedError, OSError) as error:
+            except (IdlestateError, OSError) as error:
                 # Tasks that wait for it report only that it does not answer; this logs the reason.
                 if str(error) != told:
                     _log.error("%s; it is tried again", error)
@@ -161,7 +164,7 @@ class PrivateSidecar:
             # this one may be killed or stopped during its start.
             may_start = code is not None and (code == IN_USE or code <= 0)
             if not may_start or clock.monotonic_s() > ends_s:
-                raise RefusedError(
+                raise kind_of(code)(
                     f"the sidecar in {self._log.parent} does not start: {text or _ended(code)}"
                 )
             self._stopping.wait(_FIRST_PAUSE_S)

@@ -29,6 +29,7 @@ from idlestate.sidecar.core.thread_switching import take_short_turns
 from idlestate.sidecar.protocol.access_control import TokenFile, knows_clients
 from idlestate.sidecar.protocol.data_plane import DataPlane
 from idlestate.sidecar.protocol.errors import DamagedDirectoryError, DoesNotFitError, SidecarError
+from idlestate.sidecar.protocol.exit_codes import FAILED
 from idlestate.sidecar.server.commit_logs import reached_ms
 from idlestate.sidecar.server.control_listener import open_control, url_of
 from idlestate.sidecar.server.control_plane import ControlPlane
@@ -269,7 +270,7 @@ class Process:
         telling.join(_POLL_S)
         if self._workers is not None:
             self._workers.kill()
-        os._exit(1)
+        os._exit(FAILED)
 
     def _try_reload(self) -> None:
         notify("RELOADING=1")

@@ -10,7 +10,13 @@ from idlestate.config.loading import load_config
 from idlestate.config.problems import ConfigError
 from idlestate.errors import IdlestateError
 from idlestate.sidecar.core.directory_lock import DirectoryTakenError
-from idlestate.sidecar.protocol.exit_codes import FAILED, IN_USE, STOPPED
+from idlestate.sidecar.protocol.exit_codes import (
+    DISK_FAILED,
+    IN_USE,
+    REFUSED,
+    STOPPED,
+    code_of,
+)
 from idlestate.sidecar.server.server_process import Process
 
 
@@ -31,19 +37,19 @@ def serve(
             died.
 
     Returns:
-        The exit code; errors were logged.
+        The exit code, see `exit_codes.py`; errors were logged.
     """
     watch = FileWatch.taken(file)
     try:
         config = load_config(file)
     except ConfigError as error:
         tell(str(error))
-        return FAILED
+        return REFUSED
     for warning in config.warnings:
         tell(f"WARNING {warning.render()}")
     if config.sidecar is None:
         tell(f"{file} has no `sidecar:` section; add one, such as\n\nsidecar:\n  directory: state")
-        return FAILED
+        return REFUSED
     try:
         process = Process(config.allowing_shrink() if allow_shrink else config, watch, tell)
         if while_input_is_open:
@@ -58,9 +64,9 @@ def serve(
         return IN_USE
     except IdlestateError as error:
         tell(str(error))
-        return FAILED
+        return code_of(error)
     except OSError as error:
         place = error.filename or config.sidecar.directory
         tell(f"{place}: {error.strerror or error}; correct this, or set another sidecar.directory")
-        return FAILED
+        return DISK_FAILED
     return STOPPED

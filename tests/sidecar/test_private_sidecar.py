@@ -16,7 +16,13 @@ from subprocess import PIPE
 
 import pytest
 
-from idlestate.errors import RefusedError
+from idlestate.errors import (
+    DamagedStateError,
+    IdlestateError,
+    RefusedError,
+    StoreError,
+    UnavailableError,
+)
 from idlestate.sidecar.client import private_sidecar as module
 from idlestate.sidecar.client.private_sidecar import (
     FOLDER,
@@ -28,6 +34,7 @@ from idlestate.sidecar.client.private_sidecar import (
 )
 from idlestate.sidecar.core.directory_lock import DirectoryLock
 from idlestate.sidecar.protocol.connection import Connection
+from idlestate.sidecar.protocol.exit_codes import DAMAGED, DISK_FAILED, FAILED, REFUSED
 from tests.patience import PATIENCE_S
 from tests.sidecar.sidecar_process import wait_for
 
@@ -188,7 +195,7 @@ def test_one_that_cannot_be_started_again_is_tried_until_it_can(
     def noting(sidecar: PrivateSidecar) -> None:
         try:
             start(sidecar)
-        except RefusedError:
+        except StoreError:
             failed.set()
             raise
 
@@ -200,7 +207,7 @@ def test_one_that_cannot_be_started_again_is_tried_until_it_can(
     state.touch()
     os.kill(pid, signal.SIGKILL)
     assert failed.wait(PATIENCE_S)
-    with pytest.raises(RefusedError, match=r"does not start: .*File exists"):
+    with pytest.raises(StoreError, match=r"does not start: .*File exists"):
         PrivateSidecar(checkpoint / FOLDER, "heap")
     state.unlink()
     away.rename(state)
@@ -259,7 +266,35 @@ def test_one_that_says_nothing_is_told_by_how_it_ended(
     write_script(script, program)
     monkeypatch.setattr(sys, "executable", str(script))
     monkeypatch.setattr(module, "_START_S", 0.2)
-    with pytest.raises(RefusedError, match=f"does not start: {why}"):
+    with pytest.raises(UnavailableError, match=f"does not start: {why}"):
+        private_sidecar(checkpoint, "heap")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (FAILED, UnavailableError),
+        (REFUSED, RefusedError),
+        (DAMAGED, DamagedStateError),
+        (DISK_FAILED, StoreError),
+    ],
+)
+def test_its_exit_code_is_the_kind_of_error(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[IdlestateError]
+) -> None:
+    script = checkpoint / "python"
+    write_script(script, f"echo the reason >&2; exit {code}")
+    monkeypatch.setattr(sys, "executable", str(script))
+    with pytest.raises(kind, match=r"does not start: the reason$"):
+        private_sidecar(checkpoint, "heap")
+
+
+def test_one_whose_state_is_damaged_says_so(checkpoint: Path) -> None:
+    private_sidecar(checkpoint, "heap")
+    stop_private_sidecar(checkpoint)
+    (log,) = (checkpoint / FOLDER / "state" / "heap").glob("log-*")
+    log.write_bytes(b"no log of a store")
+    with pytest.raises(DamagedStateError, match="does not start: "):
         private_sidecar(checkpoint, "heap")
 
 
@@ -284,6 +319,6 @@ def test_one_that_does_not_start_leaves_no_folder_behind(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(checkpoint))
     (checkpoint / FOLDER).touch()
-    with pytest.raises(OSError, match="exists"):
+    with pytest.raises(StoreError, match="exists"):
         private_sidecar(checkpoint, "heap")
     assert [each.name for each in checkpoint.iterdir()] == [FOLDER]
