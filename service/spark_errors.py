@@ -6,7 +6,7 @@ from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from idlestate.errors import IdlestateError, RefusedError
+from idlestate.errors import IdlestateError, RefusedError, StoreError, UnavailableError
 from idlestate.pipeline.spark.python_worker_errors import worker_problem
 from idlestate.pipeline.spark.task_errors import plain_message, spark_says
 from idlestate.service.system_errors import os_problem
@@ -32,25 +32,25 @@ def plain_error(error: Exception, log: Path) -> IdlestateError:
     if message is not None:
         return RefusedError(message)
     if "No space left on device" in text:
-        return RefusedError(
+        return StoreError(
             "the disk is full: free some space and run the same command again; nothing is lost, "
             "the batch that failed runs again"
         )
     # These carry no message of the JVM; other kinds of Py4JError do.
     if isinstance(error, Py4JNetworkError | ConnectionError) or type(error) is Py4JError:
-        return RefusedError(
+        return UnavailableError(
             f"Spark's JVM exited: it was killed or ran out of memory (see {log}); run the same "
             "command again, it continues from the last committed batch"
         )
     problem = worker_problem(text)
     if problem is not None:
         note(log, text)
-        return RefusedError(
+        return UnavailableError(
             f"{problem} (see {log}); nothing is lost: run the same command again, it continues "
             "from the last committed batch"
         )
     if isinstance(error, OSError):
-        return RefusedError(os_problem(error))
+        return StoreError(os_problem(error))
     unread = _FILE.search(text)
     if unread:
         reason = _reason(text, unread[2] or "").rstrip(".")

@@ -27,7 +27,7 @@ class RefusedError(IdlestateError):
 
 
 class UnavailableError(IdlestateError):
-    """A sidecar is unavailable, busy or failed: start it or wait, then retry the call.
+    """A sidecar or Spark is unavailable, busy or failed: start it or wait, then retry the call.
 
     If it failed, its log has the cause.
     """
