@@ -9,7 +9,7 @@ As in Flink, it is never in RocksDB: it is small, in memory, and part of snapsho
 to live.
 """
 
-import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +34,12 @@ from idlestate.state.redistribution import (
 )
 from idlestate.state.settings import Place, folder_from
 from idlestate.state.snapshot_files import (
-    RECORD,
     finish_folder,
     read_record,
     start_folder,
     unreadable,
+    write_record,
+    writing,
 )
 from idlestate.state.state_schema import VERSIONS, check_versions, type_from_text, type_to_text
 
@@ -209,8 +210,16 @@ class OperatorStateStore:
         return kept
 
     def snapshot(self, folder: Place) -> None:
-        """Write all states, including those not used since they were restored."""
+        """Write all states, including those not used since they were restored.
+
+        Raises:
+            SnapshotError: it could not be written; nothing is left of it.
+        """
         folder = folder_from("folder", folder)
+        with writing(folder):
+            self._write(folder)
+
+    def _write(self, folder: Path) -> None:
         draft, states, at = start_folder(folder), {}, 0
         with (draft / ROWS).open("wb") as file:
             for name, kept in self._kept.items():
@@ -220,7 +229,9 @@ class OperatorStateStore:
                     at += file.write(len(data).to_bytes(4, "big") + data)
                 kind = type_to_text(kept.kind)
                 states[name] = {"mode": kept.mode.value, "type": kind, "offsets": offsets}
-        (draft / RECORD).write_text(json.dumps(VERSIONS | {"operator_states": states}))
+            file.flush()
+            os.fsync(file.fileno())
+        write_record(draft, VERSIONS | {"operator_states": states})
         finish_folder(draft, folder)
 
     def _restore(self, folders: Sequence[Path], index: int, parallelism: int) -> None:

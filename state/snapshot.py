@@ -6,8 +6,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from idlestate.state.errors import SnapshotError, StateError, StateTypeError
-from idlestate.state.snapshot_files import SnapshotInfo, drop_draft
+from idlestate.state.errors import StateTypeError
+from idlestate.state.snapshot_files import SnapshotInfo, writing
 
 
 class SnapshotMode(Enum):
@@ -61,15 +61,8 @@ class HeldSnapshot:
             SnapshotError: it could not be written; nothing is left of it.
         """
         try:
-            return self._write()
-        except StateError:
-            raise
-        except OSError as error:
-            drop_draft(self._folder)
-            raise SnapshotError(
-                f"{self._folder} was not written: {error}; the state is unchanged: free disk space "
-                "or repair the disk, then take another snapshot"
-            ) from error
+            with writing(self._folder):
+                return self._write()
         finally:
             self._release()
 

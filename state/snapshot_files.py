@@ -15,6 +15,7 @@ import os
 import shutil
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -108,10 +109,15 @@ class SnapshotInfo:
             "states": self.states,
             "new_files": self.new_files,
         }
-        with (folder / RECORD).open("w") as file:
-            json.dump(record, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
+        write_record(folder, record)
+
+
+def write_record(folder: Path, record: dict[str, Any]) -> None:
+    """Write the record of a snapshot, durably."""
+    with (folder / RECORD).open("w") as file:
+        json.dump(record, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def read_record(folder: Path, what: str) -> dict[str, Any]:
@@ -205,6 +211,25 @@ def start_folder(folder: Path) -> Path:
 def drop_draft(folder: Path) -> None:
     """Remove an incomplete snapshot."""
     shutil.rmtree(_draft(folder), ignore_errors=True)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Leave nothing of a snapshot behind that the disk refuses.
+
+    Raises:
+        SnapshotError: the disk refused it.
+    """
+    try:
+        yield
+    except StateError:
+        raise
+    except OSError as error:
+        drop_draft(folder)
+        raise SnapshotError(
+            f"{folder} was not written: {error}; the state is unchanged: free disk space or repair "
+            "the disk, then take another snapshot"
+        ) from error
 
 
 def _draft(folder: Path) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rocksdict import Checkpoint
 
+from idlestate.state.errors import SnapshotError
 from idlestate.state.key_groups import KeyGroupRange
 from idlestate.state.rocksdb.rocksdb_database import TIMERS, Database
 from idlestate.state.rocksdb.rocksdb_table import plainly, scan
@@ -67,13 +68,31 @@ def timer_rows(database: Database, family: str) -> Callable[[KeyGroupRange], Ite
 
 
 def clone(info: SnapshotInfo, path: Path) -> None:
-    """Create a database from a snapshot's files, which stay unchanged."""
-    path.mkdir(parents=True, exist_ok=True)
-    for file in (info.folder / DATABASE).iterdir():
-        if file.suffix == ".sst":
-            try:
-                os.link(file, path / file.name)
-                continue
-            except OSError:
-                pass  # another file system: the bytes must be copied
-        shutil.copy2(file, path / file.name)
+    """Create a database from a snapshot's files, which stay unchanged.
+
+    Raises:
+        SnapshotError: a file could not be copied; nothing is left in the new folder.
+    """
+    copies: list[Path] = []
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        for file in (info.folder / DATABASE).iterdir():
+            copies.append(path / file.name)
+            _link_or_copy(file, copies[-1])
+    except OSError as error:
+        for each in copies:
+            each.unlink(missing_ok=True)
+        raise SnapshotError(
+            f"{path} was not restored from {info.folder}: {error}; free disk space or restore "
+            "access, then open it again"
+        ) from error
+
+
+def _link_or_copy(file: Path, copy: Path) -> None:
+    if file.suffix == ".sst":
+        try:
+            os.link(file, copy)
+            return
+        except OSError:
+            pass  # another file system: the bytes must be copied
+    shutil.copy2(file, copy)

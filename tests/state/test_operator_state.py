@@ -1,6 +1,7 @@
 """Operator state: dealt out anew, given to all, or the same for all."""
 
 import json
+import os
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ from idlestate.state.errors import (
     DamagedFileError,
     KeyGroupError,
     NullValueError,
+    SnapshotError,
     StateArgumentError,
     StateKindError,
     StateMigrationError,
@@ -51,6 +53,20 @@ def test_another_number_of_instances(tmp_path, before, after):
         assert rules.get("b") is None
     assert sorted(number for each in dealt for number in each) == list(range(10 * before))
     assert max(map(len, dealt)) - min(map(len, dealt)) <= (0 if before == after else 1)
+
+
+def test_a_snapshot_that_fills_the_disk_leaves_nothing(tmp_path, monkeypatch):
+    def full_disk(file):
+        raise OSError(28, "No space left on device")
+
+    (folder,) = filled(tmp_path, 1)
+    store = OperatorStateStore([folder])
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full_disk)
+        with pytest.raises(SnapshotError, match=r"No space left on device; .* free disk space"):
+            store.snapshot(tmp_path / "again")
+    assert list(tmp_path.iterdir()) == [folder]
+    store.snapshot(tmp_path / "again")
 
 
 def test_what_nobody_asked_for_is_kept(tmp_path):

@@ -1,6 +1,7 @@
 """Snapshots: whole or refused, taken while calls go on, read in any key-group range."""
 
 import json
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -158,6 +159,21 @@ def test_a_file_that_cannot_be_read_is_an_error_of_the_store(tmp_path, name):
     (folder / name).mkdir()
     with pytest.raises(SnapshotError, match="Is a directory"):
         open_backend("heap", restore=[folder])
+
+
+def full_disk(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_clone_of_a_snapshot_that_fills_the_disk_leaves_nothing(tmp_path, monkeypatch):
+    folder = snapshot_of("rocksdb", tmp_path, SnapshotMode.SAVEPOINT_NATIVE)
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copy2", full_disk)
+        with pytest.raises(SnapshotError, match="No space left on device; free disk space"):
+            open_backend("rocksdb", tmp_path / "again", restore=[folder])
+    assert list((tmp_path / "again").iterdir()) == []
+    with open_backend("rocksdb", tmp_path / "again", restore=[folder]) as backend:
+        assert states(backend)[0].get_many(KEYS).null_count == 0
 
 
 def test_numbers_that_do_not_fit_are_refused_early(kind, tmp_path):
