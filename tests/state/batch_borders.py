@@ -30,7 +30,7 @@ KINDS = {"commit": 3, "merge": 2, "reopen": 2, "restore": 1}
 """The kinds of borders, and how often each is among them."""
 
 WITHOUT_BORDERS = {"commit", "compact", "close"}
-"""Calls that are borders themselves, or the end."""
+"""Calls that are borders themselves, or the end; none comes inside them either."""
 
 WITH_BORDERS = {"__len__", "__iter__"}
 """Of the methods with such names those that are calls."""
@@ -64,7 +64,7 @@ class BatchBorders:
         for kind in [*subclasses(State), TimerService, KeyedStateBackend, *OF_RUNS]:
             for name, call in list(vars(kind).items()):
                 is_call = not name.startswith("_") or name in WITH_BORDERS
-                if isinstance(call, FunctionType) and is_call and name not in WITHOUT_BORDERS:
+                if isinstance(call, FunctionType) and is_call:
                     monkeypatch.setattr(kind, name, self._with_border(call))
         monkeypatch.setattr(RunsKeyedStateBackend, "__init__", opened)
         monkeypatch.setattr(committed_folder, "_sync", lambda path: None)  # nothing loses power
@@ -76,7 +76,8 @@ class BatchBorders:
                 return call(of, *given, **named)
             self._is_inside = True
             try:
-                self._before_call()
+                if call.__name__ not in WITHOUT_BORDERS:
+                    self._before_call()
                 result = call(of, *given, **named)
                 if call.__name__ == "get_state" and of in self._descriptors:
                     self._descriptors[of].setdefault(result.name, given[0])

@@ -26,6 +26,7 @@ IN_ROWS = {"test_golden_state"}
 
 BORDERED = {
     "test_accumulators": 5,
+    "test_declared_types": 2,
     "test_float_keys": 10,
     "test_golden_edge_cases": 5,
     "test_golden_idle_retention": 0.4,
@@ -33,6 +34,11 @@ BORDERED = {
     "test_heap_timers": 2,
     "test_idle_batches": 2,
     "test_keyed_batches": 6,
+    "test_misuse": 5,
+    "test_recorded_corners": 5,
+    "test_schema_changes": 3,
+    "test_snapshots": 3,
+    "test_swept_records": 5,
 }
 """Modules whose tests on runs get borders of batches between their calls, and how often."""
 
