@@ -65,7 +65,7 @@ class TimerQueue(Protocol):
     """
 
     def add(self, timer: Timer) -> bool:
-        """Add a timer; return whether it is new."""
+        """Add a timer; return False if it is known not to be new."""
 
     def add_rows(self, rows: pa.BinaryArray, /) -> int:
         """Add the timers of these rows, all or none; return how many are new."""
@@ -74,7 +74,7 @@ class TimerQueue(Protocol):
         """Remove up to `limit` timers that are not later than this; return their rows."""
 
     def remove(self, timer: Timer) -> bool:
-        """Remove a timer; return whether it existed."""
+        """Remove a timer; return False if it is known that there was none."""
 
     def peek_ms(self) -> int | None:
         """The earliest time; None if there is no timer."""

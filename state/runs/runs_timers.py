@@ -2,8 +2,9 @@
 
 A row's place in a run is its time, followed by some bits of a hash, so that a search also finds one
 of several timers of the same time. So the next timers are the first rows. They move into a queue on
-heap in portions; new timers are added there too. Only when rows are written back, it is checked
-which of them the runs already have.
+heap in portions; new timers are added there too. Timers that are added or removed one at a time are
+not looked up: which of them the runs have is checked for all together, when their number is asked
+for or rows are written back.
 """
 
 from collections.abc import Iterator
@@ -66,20 +67,23 @@ class RunsTimerQueue:
         self.stored = stored
         self._near = ColumnTimerQueue(self._codec)
         self._gone: set[bytes] = set()  # were taken out, and may be stored
-        self._size = stored.live
+        self._size = stored.live  # right once it is known which of the following are stored
+        self._added: list[bytes] = []
+        self._removed: list[bytes] = []
 
     # -------------------------------------------------------------- adding and removing
 
     def add(self, timer: Timer) -> bool:
-        """Add a timer; return whether it is new."""
+        """Add a timer; return whether it may be new."""
+        if not self._near.add(timer):
+            return False
+        self._size += 1
         row = self._codec.encode(timer)
         if row in self._gone:
             self._gone.remove(row)
-        elif self._is_stored(pa.array([row], pa.binary()))[0]:
-            return False
-        is_new = self._near.add(timer)
-        self._size += is_new
-        return is_new
+        elif self.stored.runs:
+            self._added.append(row)
+        return True
 
     def add_rows(self, rows: pa.BinaryArray) -> int:
         """Add the timers of these rows; return how many are new."""
@@ -93,19 +97,27 @@ class RunsTimerQueue:
         return added
 
     def remove(self, timer: Timer) -> bool:
-        """Remove a timer; return whether it existed."""
+        """Remove a timer; return whether it may have existed."""
         row = self._codec.encode(timer)
-        is_there = row not in self._gone and (
-            self._near.remove(timer) or bool(self._is_stored(pa.array([row], pa.binary()))[0])
-        )
-        if is_there:
-            self._take_out([row])
-        return is_there
+        is_near = self._near.remove(timer)
+        if not is_near:
+            if row in self._gone or not self.stored.runs:
+                return False
+            self._removed.append(row)
+        self._take_out([row])
+        return True
 
     def _take_out(self, rows: list[bytes]) -> None:
         self._size -= len(rows)
         if self.stored.runs:
             self._gone.update(rows)
+
+    def _settle(self) -> None:
+        """Correct the number of timers by what was not looked up when it was added or removed."""
+        added, removed = pa.array(self._added, pa.binary()), pa.array(self._removed, pa.binary())
+        self._added, self._removed = [], []
+        self._size -= int(self._is_stored(added).sum())
+        self._size += int((~self._is_stored(removed)).sum())
 
     def _are_gone(self, rows: pa.BinaryArray) -> Flags:
         if not self._gone:
@@ -152,19 +164,19 @@ class RunsTimerQueue:
 
     def poll_rows(self, until_ms: int, limit: int) -> pa.BinaryArray:
         """Take out at most this many timers that are not later than this; return their rows."""
-        parts = [self._near.poll_rows(until_ms, limit)]
-        left = limit - len(parts[0])
-        while left and self._at is not None and self._at <= _last_place(until_ms):
-            self._pull(max(left, AHEAD))
+        parts, left = list[pa.BinaryArray](), limit
+        while True:
             parts.append(self._near.poll_rows(until_ms, left))
+            self._take_out(parts[-1].to_pylist())  # the runs may have them too
             left -= len(parts[-1])
-        found = pa.concat_arrays(parts)
-        self._take_out(found.to_pylist())
-        return found
+            if not left or self._at is None or self._at > _last_place(until_ms):
+                return pa.concat_arrays(parts)
+            self._pull(max(left, AHEAD))
 
     def _pull(self, most: int) -> None:
         """Move the next stored timers into memory."""
         assert self._at is not None
+        self._settle()  # stored is what is not below `_at`, which moves now
         rows, self._at = self.stored.open_rows(self._at, most)
         self._near.add_rows(rows.keys[0].filter(pa.array(~self._are_gone(rows.keys[0]))))
 
@@ -175,6 +187,7 @@ class RunsTimerQueue:
         return times_of(by_time_many(self._all()))
 
     def __len__(self) -> int:
+        self._settle()
         return self._size
 
     def __iter__(self) -> Iterator[Timer]:

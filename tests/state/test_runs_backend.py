@@ -8,10 +8,11 @@ import pytest
 from idlestate.backends.files.run_files import RunFiles
 from idlestate.backends.runs.table_runs import Runs
 from idlestate.errors import StoreError
+from idlestate.retention.policy import TimeDomain
 from idlestate.retention.ttl_config import StateTtlConfig
 from idlestate.state.backend_factory import open_backend
 from idlestate.state.descriptors import ListStateDescriptor, ValueStateDescriptor
-from idlestate.state.runs import cell_bytes, working_set
+from idlestate.state.runs import cell_bytes, runs_timers, working_set
 from idlestate.timers.clock import FakeClock
 from tests.state.runs_history import (
     AFTER_1_AND_2,
@@ -28,6 +29,36 @@ from tests.state.runs_history import (
 @pytest.fixture
 def place(tmp_path):
     return two_commits(tmp_path / "db")
+
+
+def test_timers_one_at_a_time_are_looked_up_together(tmp_path, monkeypatch):
+    calls, look_up = [], Runs.look_up
+    monkeypatch.setattr(
+        Runs, "look_up", lambda *given: (calls.append(len(given[1])), look_up(*given))[1]
+    )
+    with open_backend("runs", tmp_path / "db") as backend:
+        timers = backend.timer_service("t", lambda timer: None, lambda timer: None)
+
+        def each(call, numbers):
+            for number in numbers:
+                backend.set_current_key(f"key {number}")
+                call(None, number)
+
+        each(timers.register_event_time_timer, range(100))
+        backend.commit()
+        calls.clear()
+        each(timers.register_event_time_timer, range(50, 150))
+        each(timers.delete_event_time_timer, range(25))
+        each(timers.delete_event_time_timer, [*range(140, 200), *range(10)])
+        assert calls == []
+        assert timers.count(TimeDomain.EVENT) == 115
+        assert sorted(calls) == [75, 100]
+        backend.commit()
+        assert sorted(timers.times_ms(TimeDomain.EVENT).tolist()) == [*range(25, 140)]
+        monkeypatch.setattr(runs_timers, "AHEAD", 8)
+        each(timers.register_event_time_timer, [90, 200])
+        assert len(timers.take_due(TimeDomain.EVENT, 99, 1000).keys) == 75
+        assert timers.count(TimeDomain.EVENT) == 41
 
 
 @pytest.fixture
