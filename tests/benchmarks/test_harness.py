@@ -296,13 +296,6 @@ def test_micro_benchmark_runs() -> None:
 
 
 @pytest.mark.long
-def test_forms_of_functions_are_measured_against_each_other() -> None:
-    lines = run("function_forms.py", "--quick").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["uniform"] * 6 + ["zipf"] * 6
-    assert [line.endswith(" 1.00x") for line in lines[::3]] == [True] * 4
-
-
-@pytest.mark.long
 @pytest.mark.spark
 @quick_form
 def test_quick_form_measures_each_kind_of_run(tmp_path: Path) -> None:
