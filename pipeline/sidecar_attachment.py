@@ -37,6 +37,7 @@ def attach(
     Raises:
         RefusedError: there is no sidecar, or its operator does not fit.
         UnavailableError: the sidecar does not answer, or is busy.
+        StoreError, DamagedStateError: a private one cannot start for this reason.
     """
     before = _noted(checkpoint, spec.uid)
     address = spec.sidecar or _private(spec, checkpoint, is_local=is_local)
