@@ -200,16 +200,17 @@ def serve(file: Path, allow_shrink: bool, while_input_is_open: bool) -> None:
       idlestate serve config/sidecar.yaml
     """
     with without_pandas():
+        from idlestate.sidecar.protocol.exit_codes import FAILED, IN_USE, STOPPED
         from idlestate.sidecar.server.serving import serve as serve_file
 
-    sys.exit(
-        serve_file(
-            file,
-            partial(click.echo, err=True),
-            while_input_is_open=while_input_is_open,
-            allow_shrink=allow_shrink,
-        )
+    code = serve_file(
+        file,
+        partial(click.echo, err=True),
+        while_input_is_open=while_input_is_open,
+        allow_shrink=allow_shrink,
     )
+    # The kinds of errors are for programs; commands end with 1.
+    sys.exit(code if code in (STOPPED, IN_USE) else FAILED)
 
 
 @main.group()
