@@ -176,7 +176,7 @@ class RunsTimerQueue:
     def _pull(self, most: int) -> None:
         """Move the next stored timers into memory."""
         assert self._at is not None
-        self._settle()  # stored is what is not below `_at`, which moves now
+        self._settle()  # `_at`, which moves now, says which timers only the runs have
         rows, self._at = self.stored.open_rows(self._at, most)
         self._near.add_rows(rows.keys[0].filter(pa.array(~self._are_gone(rows.keys[0]))))
 

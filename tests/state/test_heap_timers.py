@@ -33,6 +33,11 @@ def some(chance, count):
     ]
 
 
+def agree(queue, said, is_so):
+    """Whether a queue is right; one on runs need not know, and then says yes."""
+    return said == is_so or (said and isinstance(queue, runs_timers.RunsTimerQueue))
+
+
 @pytest.mark.parametrize(
     "seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in (3, 4, 5))]
 )
@@ -43,14 +48,14 @@ def test_timers_fire_in_the_order_of_a_plain_queue(queues, seed):
         match chance.randrange(7):
             case 0 | 1:
                 (timer,) = some(chance, 1)
-                assert queue.add(timer) >= plain.add(timer)
+                assert agree(queue, queue.add(timer), plain.add(timer))
             case 2:
                 timers = some(chance, chance.choice([0, 1, 20]))
                 rows = pa.array([layout.encode(each) for each in timers], pa.binary())
                 assert queue.add_rows(rows) == plain.add_rows(rows)
             case 3:
                 (timer,) = some(chance, 1)
-                assert queue.remove(timer) >= plain.remove(timer)
+                assert agree(queue, queue.remove(timer), plain.remove(timer))
             case 4:
                 until = chance.randrange(-20, 100)
                 taken = plain.poll_rows(until, 1000)
