@@ -5,8 +5,8 @@ Runs are interleaved: a round runs every contestant of a suite once, then comes 
 The report goes to the terminal and to `build/bench/report.md`, all figures to
 `build/bench/results.json`.
 
-    main.py                       everything (about three hours)
-    main.py --rounds 1            everything once (two hours)
+    main.py                       everything (about four hours)
+    main.py --rounds 1            everything once (three hours)
     main.py --quick               a small form of each kind of run, to see that they work
     main.py --only uniform/retain --only forget
                                   runs whose name begins so; --list shows the names

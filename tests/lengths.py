@@ -1,5 +1,6 @@
 """Tests in two forms: a short one for every change, and a long one that also finds what is rare."""
 
+import math
 import os
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 Law = TypeVar("Law", bound=Callable[..., None])
 
-TIMES: Final = int(os.environ.get("IDLESTATE_LAW_TIMES", "2"))
+TIMES: Final = float(os.environ.get("IDLESTATE_LAW_TIMES", "1.5"))
 """How many times the random cases of the short form the long form of a law has."""
 
 
@@ -22,7 +23,7 @@ def short_and_long(name: str, short: int, long: int) -> pytest.MarkDecorator:
 
 def by_cases(name: str, short: int) -> pytest.MarkDecorator:
     """Parametrize a law by a number of random cases; `make laws` has many more in the long form."""
-    long = pytest.param(TIMES * short, marks=(pytest.mark.long, pytest.mark.law))
+    long = pytest.param(math.ceil(TIMES * short), marks=(pytest.mark.long, pytest.mark.law))
     return pytest.mark.parametrize(name, [short, long], ids=str)
 
 
