@@ -1,7 +1,8 @@
 """A Python for tests with Spark: the driver's workers are forked from one that has loaded pyspark.
 
-Spark starts such a worker for each start of a query with state, which loads pyspark and does little
-else. For all other purposes the program is the Python that runs the tests.
+Spark starts such workers for each start of a query with state, and for each Python source of a
+query, which load pyspark and do little else. For all other purposes the program is the Python that
+runs the tests.
 
     python quick_python.py SOCKET   the process that forks
 """
@@ -19,21 +20,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
+WORKERS = (
+    "pyspark.sql.streaming.transform_with_state_driver_worker",
+    "pyspark.sql.streaming.python_streaming_source_runner",
+)
 PRELOADED = (
     *("pyspark.worker", "pyspark.sql.streaming.stateful_processor_api_client"),
     *("pyspark.sql.streaming.stateful_processor_util", "idlestate.pipeline.step_on_spark_state"),
+    *("pyspark.sql.worker.plan_data_source_read", "idlestate.pipeline.expired_source"),
+    "idlestate.pipeline.reached_source",
 )
 STREAMS = (0, 1, 2)
 MOST_BYTES = 1 << 20
-# Sends its environment and its streams, and ends when its worker does. Anything else it becomes.
+# Sends what to run, its environment and its streams, and ends when its worker does. Anything else
+# it becomes.
 PROGRAM = """#!{python} -IS
 import os, sys
-if sys.argv[1:3] == ["-m", {worker!r}]:
+if sys.argv[1:3] in {workers!r}:
     import json, socket
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
         link.connect({address!r})
-        socket.send_fds(link, [json.dumps(dict(os.environ)).encode()], {streams!r})
+        asked = json.dumps([sys.argv[2], dict(os.environ)])
+        socket.send_fds(link, [asked.encode()], {streams!r})
         sys.exit(int(link.recv(1) or b"1"))
 os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 """
@@ -45,7 +53,10 @@ def quick_python(folder: Path) -> Iterator[Path]:
     address, program = folder / "socket", folder / "python"
     program.write_text(
         PROGRAM.format(
-            python=sys.executable, worker=WORKER, address=str(address), streams=list(STREAMS)
+            python=sys.executable,
+            workers=[["-m", worker] for worker in WORKERS],
+            address=str(address),
+            streams=list(STREAMS),
         )
     )
     program.chmod(0o755)
@@ -82,9 +93,10 @@ def work(link: socket.socket) -> None:
         for given, stream in zip(streams, STREAMS, strict=True):
             os.dup2(given, stream)
             os.close(given)
+        worker, environment = json.loads(data)
         os.environ.clear()
-        os.environ.update(json.loads(data))
-        runpy.run_module(WORKER, run_name="__main__", alter_sys=True)
+        os.environ.update(environment)
+        runpy.run_module(worker, run_name="__main__", alter_sys=True)
         sys.stdout.flush()
         code = 0
     except BaseException:  # noqa: BLE001 - the process ends here, and says so as Python does

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.quick_jvm import CLASSES, JAVA_OPTIONS, WITHOUT_CLASSES, quick_jvm
-from tests.quick_python import WORKER, quick_python
+from tests.quick_python import WORKERS, quick_python
 from tests.quick_spark import UNUSED_JARS, java_compiler, quick_home
 
 COMPILED = pytest.mark.skipif(java_compiler() is None, reason="this Java has no compiler")
@@ -86,10 +86,11 @@ def test_a_quick_python_runs_programs_as_ever(tmp_path: Path) -> None:
     assert done.stdout == f"{sys.executable}\n"
 
 
-def test_a_forked_worker_that_fails_says_why(tmp_path: Path) -> None:
+@pytest.mark.parametrize("worker", WORKERS)
+def test_a_forked_worker_that_fails_says_why(tmp_path: Path, worker: str) -> None:
     with quick_python(tmp_path) as python:
         done = subprocess.run(
-            [python, "-m", WORKER],
+            [python, "-m", worker],
             env={"PYTHON_WORKER_FACTORY_PORT": "no number"},
             capture_output=True,
             text=True,
