@@ -43,11 +43,11 @@ def main() -> int:
     seed = random.SystemRandom().getrandbits(SEED_BITS) if words.seed is None else words.seed
     say(f"seed {seed} (again: ARGS='--seed {seed}')")
     report: Report | sidecar_suite.SidecarReport
-    next_plan = until_killed(words.kills, random.Random(seed), words.operator or OPERATORS)
     began = monotonic()
     with tempfile.TemporaryDirectory(prefix="idlestate-crash-") as folder:
         place = words.keep or Path(folder)
         if words.backend == "spark":
+            next_plan = until_killed(words.kills, random.Random(seed), words.operator or OPERATORS)
             report = carry_out(place, seed, FILES, next_plan, words.at_once)
         else:
             report = sidecar_suite.carry_out(
@@ -55,9 +55,8 @@ def main() -> int:
                 words.backend,
                 seed,
                 FILES,
-                words.kills,
+                sidecar_suite.until_killed(words.kills, words.operator or sidecar_suite.OPERATORS),
                 words.at_once,
-                operators=words.operator or sidecar_suite.OPERATORS,
             )
     code = exit_code(report)
     say(f"{report}, {monotonic() - began:.0f} s: {'good' if code == 0 else 'FAILED'}")

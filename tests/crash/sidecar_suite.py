@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from tests.crash.outcome import (
 )
 from tests.crash.side_by_side import suffered
 from tests.crash.sidecar_history import SidecarHistory, SidecarKill, Victim
-from tests.crash.suite import EVENT
+from tests.crash.suite import EVENT, say
 
 KILLS_PER_HISTORY = 12
 OPERATORS = (
@@ -32,6 +32,42 @@ OPERATORS = (
 PRIVATE = (*(Victim.SIDECAR,) * 3, *(Victim.TASK,) * 2, Victim.DRIVER, Victim.ALL)
 SERVED = (*(Victim.SIDECAR, Victim.WORKER) * 2, Victim.TASK, Victim.DRIVER, Victim.ALL)
 """What dies: mostly what is started again beside a query that goes on, which costs no JVM."""
+
+
+@dataclass(frozen=True)
+class SidecarPlan:
+    """A history to come."""
+
+    victims: tuple[Victim, ...]
+    is_served: bool = False
+    operator: str = RETAIN
+
+    def __str__(self) -> str:
+        return f"{self.operator}, {'served' if self.is_served else 'private'} sidecar"
+
+
+NextPlan = Callable[[int, int, random.Random], SidecarPlan | None]
+"""Given the number of histories and of kills so far, and the chance of the next history, its plan;
+None when it is enough."""
+
+
+def until_killed(kills: int, operators: Sequence[str] = OPERATORS) -> NextPlan:
+    """Histories of these operators by turns, until there were so many kills.
+
+    With `retain` among the operators, private and served ones take turns.
+    """
+
+    def next_plan(number: int, done: int, draw: random.Random) -> SidecarPlan | None:
+        if done >= kills:
+            return None
+        is_served = number % 2 == 1 and RETAIN in operators
+        may_die = SERVED if is_served else PRIVATE
+        victims = tuple(draw.choice(may_die) for _ in range(min(kills - done, KILLS_PER_HISTORY)))
+        turn = number // 2 if RETAIN in operators else number
+        operator = RETAIN if is_served else operators[turn % len(operators)]
+        return SidecarPlan(victims, is_served, operator)
+
+    return next_plan
 
 
 @dataclass
@@ -60,33 +96,25 @@ class SidecarReport:
 
 
 def carry_out(
-    folder: Path,
-    backend: str,
-    seed: int,
-    files: int,
-    kills: int,
-    at_once: int = 1,
-    per_history: int = KILLS_PER_HISTORY,
-    operators: Sequence[str] = OPERATORS,
+    folder: Path, backend: str, seed: int, files: int, next_plan: NextPlan, at_once: int = 1
 ) -> SidecarReport:
-    """Kill so many times over as many histories as it takes, and compare all of them.
+    """Run histories over the same input, so many side by side, and compare all of them at the end.
 
-    With `retain` among the operators, private and served ones take turns.
+    Each is compared with the reference, those of `retain` also with a calm one of Spark's own
+    store.
     """
     given = make_input(folder / "input", seed, files)
     in_spark = History(folder / "spark", given, EVENT, random.Random(seed))
     in_spark.suffer([])
 
-    def begin(number: int, done: int) -> tuple[SidecarHistory, list[Victim]] | None:
-        if done >= kills:
-            return None
+    def begin(number: int, done: int) -> tuple[SidecarHistory, tuple[Victim, ...]] | None:
         place, draw = folder / f"{backend}-{number}", random.Random(f"{seed}-{number}")
-        is_served = number % 2 == 1 and RETAIN in operators
-        may_die = SERVED if is_served else PRIVATE
-        victims = [draw.choice(may_die) for _ in range(min(kills - done, per_history))]
-        turn = number // 2 if RETAIN in operators else number
-        operator = RETAIN if is_served else operators[turn % len(operators)]
-        return SidecarHistory(place, given, backend, draw, is_served, operator), victims
+        plan = next_plan(number, done, draw)
+        if plan is None:
+            return None
+        say(f"{place.name}: {plan}")
+        history = SidecarHistory(place, given, backend, draw, plan.is_served, plan.operator)
+        return history, plan.victims
 
     histories = suffered(begin, at_once)
     report = SidecarReport([kill for history in histories for kill in history.kills])

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
+from tests.crash import sidecar_suite
 from tests.crash.history import ONE_MACHINE, RETAIN, TWO_EXECUTORS
 from tests.crash.operator_judges import JUDGES
 from tests.crash.suite import EVENT, OPERATORS, OWN_SINKS, SINKS, Plan, until_killed
@@ -34,3 +35,14 @@ def test_kills_of_chosen_operators_spend_none_on_others() -> None:
     _, *found = plans(36, ["deduplicate_first", "deduplicate_last"])
     assert [plan.operator for plan in found] == ["deduplicate_first", "deduplicate_last"] * 3
     assert {plan.master for plan in found} == {ONE_MACHINE, TWO_EXECUTORS}
+
+
+def test_private_and_served_sidecars_take_turns_until_there_were_so_many_kills() -> None:
+    next_plan, found, done = sidecar_suite.until_killed(170), list[sidecar_suite.SidecarPlan](), 0
+    while plan := next_plan(len(found), done, Random(len(found))):
+        found.append(plan)
+        done += len(plan.victims)
+    assert done == 170
+    assert [plan.is_served for plan in found] == [False, True] * 7 + [False]
+    private = {plan.operator for plan in found if not plan.is_served}
+    assert private == set(sidecar_suite.OPERATORS)

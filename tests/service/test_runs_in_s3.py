@@ -75,11 +75,11 @@ def verify(line: CommandLine) -> Said:
 
 
 def test_a_kill_an_outage_a_lost_cache_and_a_lost_object_change_nothing(
-    s3: S3Server, tmp_path: Path
+    s3: S3Server, here: CommandLine, tmp_path: Path
 ) -> None:
-    calm = line_of(tmp_path / "calm", HOURS)
+    calm = line_of(here.folder / "calm", HOURS)
     calm.write()
-    assert_good(calm.run_apart())
+    assert_good(calm.run())
 
     line = line_of(tmp_path / "line", HOURS - 1)
     line.write(runs=s3.url("state"))
