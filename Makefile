@@ -27,7 +27,7 @@ PYTEST = $(WITH_JAVA) $(BIN)/pytest --dist worksteal --durations 20
 # Tests of pages are skipped where there is no browser.
 BROWSER = scripts/browser.sh --install build/page-tools
 
-.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar bench-test observe oracle fuzz laws mutants crash crash-sidecar crash-backend crash-definition soak page-test schema dashboards lock clean
+.PHONY: help setup run test test-all check unit bench bench-state bench-sidecar bench-test observe oracle variants fuzz laws mutants crash crash-sidecar crash-backend crash-definition soak page-test schema dashboards lock clean
 
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -55,10 +55,10 @@ test: setup ## run lint, type checks and the short form of every test (ARGS="-k 
 
 # The classes of JVMs are saved while the first long tests run: one that starts before that loads
 # its classes itself.
-test-all: test ## run everything: make test, then the long tests (kills, soak, clusters, S3, long random tests)
+test-all: test ## run make test, then the long tests (kills, soak, clusters, S3, long random tests)
 	@echo "test-all: the long tests"
 	@$(WITH_JAVA) $(BIN)/python tests/share_classes.py & classes=$$!; \
-	$(PYTEST) -n $(LONG_TESTERS) -m long $(ARGS); tests=$$?; \
+	$(PYTEST) -n $(LONG_TESTERS) -m "long and not variant" $(ARGS); tests=$$?; \
 	wait $$classes || tests=1; exit $$tests
 
 check: setup ## run lint, format and type checks only
@@ -83,6 +83,10 @@ observe: setup ## run a demo job, a sidecar and Prometheus with the alerts, unti
 
 oracle: setup ## run whole real data sets and compare with an oracle (IDLESTATE_DATA_DIR)
 	@$(WITH_JAVA) $(BIN)/python tests/oracle/main.py $(ARGS)
+
+variants: setup ## run what make test and make test-all run in one form in all others: other backends, rules, numbers
+	@$(WITH_JAVA) $(BIN)/python tests/share_classes.py
+	@$(PYTEST) -n $(LONG_TESTERS) -m variant $(ARGS)
 
 fuzz: setup ## run a million random steps of keyed state on heap, RocksDB and a model (N=1000000)
 	@IDLESTATE_FUZZ_STEPS=$(or $(N),1000000) $(BIN)/pytest -m "not long" tests/state/test_state_machine.py $(ARGS)

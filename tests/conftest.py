@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from idlestate.pipeline.spark.spark_version import spark_version
-from tests import leftovers
+from tests import leftovers, lengths
 from tests.quick_jvm import JAVA_OPTIONS, WITHOUT_CLASSES, quick_jvm
 from tests.quick_spark import quick_home
 
@@ -39,6 +39,7 @@ settings.load_profile(os.environ.get(PROFILE, "dev"))
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(leftovers)
+    config.pluginmanager.register(lengths)
     # Before 4.2 PySpark leaves the sockets that it collects rows over to the garbage collector.
     if spark_version() < (4, 2):
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")

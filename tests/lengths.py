@@ -1,14 +1,23 @@
-"""Tests in two forms: a short one for every change, and a long one that also finds what is rare."""
+"""Tests in several forms: a short one for every change, and others that also find what is rare.
+
+`make test-all` runs the long forms that cost what they find: kills, and random cases of laws. Any
+other long form of a test that has a short one is a variant of it, on another backend, say, or with
+another rule; `make variants` runs these.
+"""
 
 import math
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 Law = TypeVar("Law", bound=Callable[..., None])
+
+KILLS: Final = Path(__file__).with_name("crash")
+"""Where long forms of tests have more kills."""
 
 TIMES: Final = float(os.environ.get("IDLESTATE_LAW_TIMES", "1.5"))
 """How many times the random cases of the short form the long form of a law has."""
@@ -45,3 +54,18 @@ def law(short: int, *strategies: Any, **named: Any) -> Callable[[Law], Law]:
         return cast("Law", test)
 
     return make
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark variants, once all that is long is marked."""
+    long = [item for item in items if item.get_closest_marker("long")]
+    short = {_test_of(item) for item in items if not item.get_closest_marker("long")}
+    for item in long:
+        stays = item.get_closest_marker("law") or KILLS in item.path.parents
+        if not stays and _test_of(item) in short:
+            item.add_marker(pytest.mark.variant)
+
+
+def _test_of(item: pytest.Item) -> str:
+    """The test that an item is a form of."""
+    return item.nodeid.partition("[")[0]

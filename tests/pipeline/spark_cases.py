@@ -169,11 +169,10 @@ SETTINGS = [
 ]
 
 
+FORMS = {"idle-reads-count": (), "all-three": pytest.mark.long, "many-runs": pytest.mark.long}
+VARIANT = (pytest.mark.long, pytest.mark.variant)
 PARAMS = [
-    pytest.param(
-        each, id=each.name, marks=() if each.name == "idle-reads-count" else pytest.mark.long
-    )
-    for each in SETTINGS
+    pytest.param(each, id=each.name, marks=FORMS.get(each.name, VARIANT)) for each in SETTINGS
 ]
 
 

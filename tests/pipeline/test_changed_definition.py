@@ -175,7 +175,7 @@ def no_sidecars_left() -> Iterator[None]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("no_sidecars_left")
-@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+@pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.variant), "rocksdb"])
 def test_a_sidecar_goes_on_with_other_aggregates_after_a_kill(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:

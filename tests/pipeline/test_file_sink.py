@@ -86,7 +86,7 @@ class Written:
         assert ds.dataset(self.out, format="parquet").count_rows() == len(table)
 
 
-SINKS = ["folder", pytest.param("table", marks=pytest.mark.long)]
+SINKS = ["folder", pytest.param("table", marks=(pytest.mark.long, pytest.mark.variant))]
 
 
 @pytest.fixture

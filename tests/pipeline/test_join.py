@@ -63,7 +63,9 @@ def counted(table: pa.Table) -> Counter[Any]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("backend", ["heap", "spark", "rocksdb"])
+@pytest.mark.parametrize(
+    "backend", ["heap", "spark", pytest.param("rocksdb", marks=pytest.mark.variant)]
+)
 def test_orders_and_prices_meet(spark: SparkSession, tmp_path: Path, backend: str) -> None:
     orders, prices = made(2)
     feeds = Feed(tmp_path / "orders", ORDERS, 1), Feed(tmp_path / "prices", PRICES, 1)

@@ -90,7 +90,9 @@ def spans(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("backend", ["spark", "rocksdb", "heap"])
+@pytest.mark.parametrize(
+    "backend", ["spark", "rocksdb", pytest.param("heap", marks=pytest.mark.variant)]
+)
 def test_windows_equal_those_of_the_reference_over_restarts(
     spark: SparkSession, tmp_path: Path, backend: str
 ) -> None:
