@@ -33,6 +33,7 @@ def test_prometheus_sees_an_own_job_and_its_private_sidecar(
     )
     feed = Feed(tmp_path / "input", SCHEMA)
     feed.add(rows(0, KEYS))
+    stop_private_sidecars()  # all of this process are exported, also those of other tests
     with serve_metrics(spark, 0, config=config) as served:
         assert served.url is not None
         target = urlsplit(served.url).netloc

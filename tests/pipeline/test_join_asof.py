@@ -150,6 +150,7 @@ def test_time_goes_on_without_prices(spark: SparkSession, tmp_path: Path, backen
     def run() -> None:
         # On Spark 4.1, rows that wait in a sidecar may wait for the next run otherwise.
         started().awaitTermination() if backend == "spark" else run_to_end(started)
+        stop_private_sidecars()
 
     run()
     assert counted(sink.table) == {

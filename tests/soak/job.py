@@ -28,7 +28,7 @@ from tests.soak import orders, visits
 STREAMS = {"retain": visits, "join": orders}
 UID = "soak"
 POLL_S = 1
-COLLECT_S = 20
+COLLECT_S = 5
 HEAP = "1g"
 
 
