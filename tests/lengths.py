@@ -1,8 +1,8 @@
 """Tests in several forms: a short one for every change, and others that also find what is rare.
 
-`make test-all` runs the long forms that cost what they find: kills, and random cases of laws. Any
-other long form of a test that has a short one is a variant of it, on another backend, say, or with
-another rule; `make variants` runs these.
+`make test-all` runs long forms with more kills, and with more random cases of a law. Any other long
+form of a test that has a short one is a variant, on another backend, say, or with another rule:
+`make variants` runs these.
 """
 
 import math
